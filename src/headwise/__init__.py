@@ -1,0 +1,1 @@
+"""Multi-head attention computed, shown and trusted, head by head."""

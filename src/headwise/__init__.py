@@ -1,1 +1,58 @@
 """Multi-head attention computed, shown and trusted, head by head."""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headwise.attention.cache import KeyValueCache as KeyValueCache
+    from headwise.attention.equation import AttentionSteps as AttentionSteps
+    from headwise.attention.equation import attention_steps as attention_steps
+    from headwise.attention.kernels import attention as attention
+    from headwise.attention.kernels import explain_kernel as explain_kernel
+    from headwise.attention.laws import check_attention as check_attention
+    from headwise.attention.masks import Mask as Mask
+    from headwise.attention.multihead import MultiHeadAttention as MultiHeadAttention
+
+# Names are imported when they are first used, so that `headwise --help` answers without torch.
+_HOMES = {
+    "attention.cache": ["KeyValueCache"],
+    "attention.equation": ["AttentionSteps", "attention_steps"],
+    "attention.kernels": ["attention", "explain_kernel"],
+    "attention.laws": ["check_attention"],
+    "attention.masks": ["Mask"],
+    "attention.multihead": ["MultiHeadAttention"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME_OF)  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'headwise' has no attribute {name!r}")
+    value = getattr(import_module(f"headwise.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Headwise(ModuleType):
+    """`attention` names a function and the package it lives in: the attribute is the function, and has the modules."""
+
+    @property
+    def attention(self) -> Any:
+        function = import_module("headwise.attention.kernels").attention
+        function.__dict__ = sys.modules["headwise.attention"].__dict__
+        return function
+
+    @attention.setter
+    def attention(self, package: ModuleType) -> None:
+        """The import system would put the package here; it stays in sys.modules, where imports find it."""
+
+
+sys.modules[__name__].__class__ = _Headwise

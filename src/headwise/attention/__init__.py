@@ -1,0 +1,1 @@
+"""The mechanism: multi-head attention, its kernels, masks, positions, cache and laws."""

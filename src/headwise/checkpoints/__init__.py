@@ -1,0 +1,1 @@
+"""Bytes to tensors to models: files, tokenizers, and where they come from."""

@@ -18,7 +18,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-COMMANDS = ("check",)
+COMMANDS: tuple[str, ...] = ()
 
 for _name in COMMANDS:
     import_module(f"headwise.cli.{_name}").register(app)

@@ -1,0 +1,1 @@
+"""What heads do: over one text, and over a corpus."""

@@ -125,11 +125,12 @@ def _draw_numbers(random: np.random.Generator, words: tuple[str, ...], dim: int)
 
 
 def _flaws(exercise: Exercise, solution: Solution) -> int:
-    """How much of it teaches little: weights all alike or all on one word, heads that ask all the same, zero vectors."""
+    """How much of it teaches little: weights all alike or on one word, words that ask alike, zero vectors."""
     seen = np.isfinite(solution.masked)
     several, largest = seen.sum(-1) > 1, solution.weights.max(-1)
     dull = several & ((largest < 1.2 / seen.sum(-1)) | (largest > 0.95))
-    alike = [(part == part[:, :1]).all(axis=(1, 2)) for part in (solution.query, solution.key)]
+    others = len(set(exercise.words)) > 1
+    alike = [others & (part == part[:, :1]).all(axis=(1, 2)) for part in (solution.query, solution.key)]
     empty = [~part.any(-1) for part in (solution.query, solution.key, solution.value)]
     empty += [~exercise.output.any(axis) for axis in (0, 1)]
     return sum(int(flaw.sum()) for flaw in (dull, *alike, *empty))

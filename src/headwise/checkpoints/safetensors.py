@@ -31,7 +31,7 @@ SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 
 
-def parse_json(where: object, field: str, text: bytes) -> dict[str, Any]:
+def parse_json(where: object, field: str, text: bytes, kind: type[CheckpointError] = CheckpointError) -> dict[str, Any]:
     """A JSON object in which no name occurs twice."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -39,27 +39,27 @@ def parse_json(where: object, field: str, text: bytes) -> dict[str, Any]:
         if len(result) != len(pairs):
             seen: set[str] = set()
             twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-            raise CheckpointError(where, field, f"the name {twice[:80]!r} occurs twice")
+            raise kind(where, field, f"the name {twice[:80]!r} occurs twice")
         return result
 
     try:
         value = json.loads(text.decode("utf-8"), object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(where, field, f"is not valid JSON: {str(error)[:120]}") from error
+        raise kind(where, field, f"is not valid JSON: {str(error)[:120]}") from error
     if not isinstance(value, dict):
-        raise CheckpointError(where, field, "is not a JSON object")
+        raise kind(where, field, "is not a JSON object")
     return value
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path, kind: type[CheckpointError] = CheckpointError) -> dict[str, Any]:
     """The JSON object in a small file."""
     try:
         if path.stat().st_size > MAX_HEADER:
-            raise CheckpointError(path, "file", f"is larger than {MAX_HEADER} bytes")
+            raise kind(path, "file", f"is larger than {MAX_HEADER} bytes")
         text = path.read_bytes()
     except OSError as error:
-        raise CheckpointError(path, "file", f"cannot be read: {error.strerror}") from error
-    return parse_json(path, "file", text)
+        raise kind(path, "file", f"cannot be read: {error.strerror}") from error
+    return parse_json(path, "file", text, kind)
 
 
 def _is_size(value: object) -> bool:

@@ -1,0 +1,249 @@
+"""The tokenizer of a directory: tokenizer.json, or the older pairs of vocabulary files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headwise.checkpoints.safetensors import read_json
+from headwise.checkpoints.splitters import QWEN2, by_pattern
+from headwise.checkpoints.tokenizer_backend import Roles, frame, guarded
+from headwise.errors import TokenizerError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Backend
+
+MAX_FILE = 256 << 20
+MAX_TEMPLATE = 1 << 20
+WANTED = "tokenizer.json, vocab.json with merges.txt, or vocab.txt"
+SENTENCEPIECE = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "source.spm")
+
+# Names that checkpoints give the roles; the first that is there counts.
+_ROLES = {
+    "begin": ("bos_token", "cls_token"),
+    "end": ("eos_token", "sep_token"),
+    "pad": ("pad_token",),
+    "unknown": ("unk_token",),
+    "mask": ("mask_token",),
+    "separator": ("sep_token",),
+}
+_GPT2 = ("GPT2Tokenizer",)
+_ROBERTA = ("RobertaTokenizer", "BartTokenizer")
+_QWEN2 = ("Qwen2Tokenizer",)
+_CLASS_OF = {"gpt2": "GPT2Tokenizer", "roberta": "RobertaTokenizer", "bart": "BartTokenizer", "qwen2": "Qwen2Tokenizer"}
+
+
+def from_directory(directory: Path) -> tuple[Backend, Roles, str | None]:
+    """The backend, the roles of its ids, and the chat template."""
+    settings = _settings(directory)
+    backend = _backend(directory, settings)
+    _add_listed(backend, directory, settings)
+    roles = _roles(backend, directory, settings)
+    _respect_flags(backend, roles, directory, settings)
+    return backend, roles, _template(directory, settings)
+
+
+def _settings(directory: Path) -> dict[str, Any]:
+    """What the small files say, the more particular file first; `config` is the model's own."""
+    result: dict[str, Any] = {"config": {}}
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        if (directory / name).exists():
+            result |= read_json(directory / name, TokenizerError)
+    if (directory / "config.json").exists():
+        result["config"] = read_json(directory / "config.json", TokenizerError)
+    return result
+
+
+def _backend(directory: Path, settings: Mapping[str, Any]) -> Backend:
+    if (directory / "tokenizer.json").exists():
+        return _from_json(directory / "tokenizer.json")
+    if (directory / "vocab.json").exists() and (directory / "merges.txt").exists():
+        return _from_merges(directory, settings)
+    if (directory / "vocab.txt").exists():
+        return _from_words(directory / "vocab.txt", settings)
+    for name in SENTENCEPIECE:
+        if (directory / name).exists():
+            raise TokenizerError(directory / name, "file", f"sentencepiece models are not read; wanted {WANTED}")
+    raise TokenizerError(directory, "tokenizer", f"none was found; wanted {WANTED}")
+
+
+def read_text(path: Path, most: int = MAX_FILE) -> str:
+    """The text of a file, when it is one and not too long."""
+    try:
+        if not path.is_file():
+            raise TokenizerError(path, "file", "is not a regular file")
+        if path.stat().st_size > most:
+            raise TokenizerError(path, "file", f"is larger than {most} bytes")
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise TokenizerError(path, "file", "is not valid UTF-8") from None
+    except OSError as error:
+        raise TokenizerError(path, "file", f"cannot be read: {error.strerror}") from error
+
+
+def _from_json(path: Path) -> Backend:
+    from tokenizers import Tokenizer
+
+    text = read_text(path)
+    with guarded(path, "tokenizer.json"):
+        backend = Tokenizer.from_str(text)
+        # Both belong to whoever makes a batch; MiniLM's file would fill every text up to 128 ids.
+        backend.no_truncation()
+        backend.no_padding()
+    return backend
+
+
+def _class(directory: Path, settings: Mapping[str, Any]) -> str | None:
+    name = settings.get("tokenizer_class") or _CLASS_OF.get(str(settings["config"].get("model_type")))
+    name = name.removesuffix("Fast") if isinstance(name, str) else None
+    if name in ("PreTrainedTokenizer", "TokenizersBackend"):
+        return None
+    known = [*_GPT2, *_ROBERTA, *_QWEN2]
+    if name is not None and name not in known:
+        raise TokenizerError(
+            directory, "tokenizer_class", f"{name[:60]!r} with merges.txt is not one of {', '.join(known)}"
+        )
+    return name
+
+
+def _from_merges(directory: Path, settings: Mapping[str, Any]) -> Backend:
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+    path = directory / "vocab.json"
+    vocabulary = read_json(path, TokenizerError)
+    for token, id in vocabulary.items():
+        if not isinstance(id, int) or isinstance(id, bool) or not 0 <= id < 2**31:
+            raise TokenizerError(path, token[:60], f"{id!r:.40} is not an id")
+    kind = _class(directory, settings)
+    with guarded(directory / "merges.txt", "merges"):
+        backend = Tokenizer(models.BPE(vocabulary, _merges(directory / "merges.txt")))
+        prefix = settings.get("add_prefix_space") is True
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+        backend.decoder = decoders.ByteLevel()
+        if kind in _QWEN2:
+            backend.normalizer = normalizers.NFC()
+            backend.pre_tokenizer = by_pattern(QWEN2)
+        if kind in _ROBERTA:
+            first, last = ((name, _needed(vocabulary, name, path)) for name in ("<s>", "</s>"))
+            backend.post_processor = processors.RobertaProcessing(last, first, True, prefix)
+    return backend
+
+
+def _needed(vocabulary: Mapping[str, int], token: str, path: Path) -> int:
+    if token not in vocabulary:
+        raise TokenizerError(path, token, "is not in the vocabulary")
+    return vocabulary[token]
+
+
+def _merges(path: Path) -> list[tuple[str, str]]:
+    merges: list[tuple[str, str]] = []
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if not line.strip() or (number == 1 and line.startswith("#version")):
+            continue
+        parts = tuple(line.removesuffix("\r").split(" "))
+        if len(parts) != 2:
+            raise TokenizerError(path, f"line {number}", f"{line[:60]!r} is not two tokens with a space between")
+        merges.append(parts)
+    return merges
+
+
+def _from_words(path: Path, settings: Mapping[str, Any]) -> Backend:
+    """BERT's list of word pieces."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+    words = [line.removesuffix("\r") for line in read_text(path).removesuffix("\n").split("\n")]
+    vocabulary = {word: index for index, word in enumerate(words)}
+    unknown, first, last = (_content(settings, name) or default for name, default in _BERT_TOKENS)
+    accents = settings.get("strip_accents")
+    with guarded(path, "vocabulary"):
+        backend = Tokenizer(models.WordPiece(vocabulary, unk_token=unknown))
+        backend.normalizer = normalizers.BertNormalizer(
+            handle_chinese_chars=settings.get("tokenize_chinese_chars") is not False,
+            strip_accents=accents if isinstance(accents, bool) else None,
+            lowercase=settings.get("do_lower_case") is not False,
+        )
+        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        backend.decoder = decoders.WordPiece()
+        ends = ((name, _needed(vocabulary, name, path)) for name in (last, first))
+        backend.post_processor = processors.BertProcessing(*ends)
+        known = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", unknown, first, last)
+        backend.add_special_tokens([token for token in dict.fromkeys(known) if token in vocabulary])
+    return backend
+
+
+_BERT_TOKENS = (("unk_token", "[UNK]"), ("cls_token", "[CLS]"), ("sep_token", "[SEP]"))
+
+
+def _content(settings: Mapping[str, Any], name: str) -> str | None:
+    """A token as text: written plainly, or as an object with `content`."""
+    value = settings.get(name)
+    if isinstance(value, dict):
+        value = value.get("content")
+    return value if isinstance(value, str) and value else None
+
+
+def _add_listed(backend: Backend, directory: Path, settings: Mapping[str, Any]) -> None:
+    """Special tokens that only the small files name: they are matched whole, if the vocabulary has them."""
+    from tokenizers import AddedToken
+
+    if (directory / "tokenizer.json").exists():
+        return
+    names = sorted({name for names in _ROLES.values() for name in names})
+    tokens = [token for token in (_content(settings, name) for name in names) if token is not None]
+    listed = settings.get("added_tokens_decoder")
+    if isinstance(listed, dict):
+        tokens += [about["content"] for about in listed.values() if _is_special(about)]
+    with guarded(directory, "special tokens"):
+        known = [token for token in dict.fromkeys(tokens) if backend.token_to_id(token) is not None]
+        backend.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in known])
+
+
+def _is_special(about: object) -> bool:
+    return isinstance(about, dict) and about.get("special") is True and isinstance(about.get("content"), str)
+
+
+def _roles(backend: Backend, directory: Path, settings: Mapping[str, Any]) -> Roles:
+    found: dict[str, int | None] = {}
+    for role, names in _ROLES.items():
+        tokens = [token for token in (_content(settings, name) for name in names) if token is not None]
+        found[role] = next((id for id in map(backend.token_to_id, tokens) if id is not None), None)
+    config = settings["config"]
+    for role, name in (("begin", "bos_token_id"), ("end", "eos_token_id"), ("pad", "pad_token_id")):
+        ids = _ids(backend, config.get(name))
+        if found[role] is None and ids:
+            found[role] = ids[0]
+    more = _ids(backend, config.get("eos_token_id"))
+    if (directory / "generation_config.json").exists():
+        more += _ids(backend, read_json(directory / "generation_config.json", TokenizerError).get("eos_token_id"))
+    return Roles(**found, more_ends=tuple(dict.fromkeys(more)))
+
+
+def _ids(backend: Backend, value: object) -> list[int]:
+    """The ids in a field that holds one or several, without those that the vocabulary has not."""
+    values = value if isinstance(value, list) else [value]
+    right = [id for id in values if isinstance(id, int) and not isinstance(id, bool) and 0 <= id < 2**31]
+    return [id for id in right if backend.id_to_token(id) is not None]
+
+
+def _respect_flags(backend: Backend, roles: Roles, directory: Path, settings: Mapping[str, Any]) -> None:
+    """`add_bos_token` and `add_eos_token`, when they are given, decide what stands around a text."""
+    flags = [settings.get(name) for name in ("add_bos_token", "add_eos_token")]
+    if not any(isinstance(flag, bool) for flag in flags):
+        return
+    begin = roles.begin if flags[0] is True else None
+    end = roles.end if flags[1] is True else None
+    with guarded(directory / "tokenizer_config.json", "add_bos_token"):
+        frame(backend, begin, end)
+
+
+def _template(directory: Path, settings: Mapping[str, Any]) -> str | None:
+    if (directory / "chat_template.jinja").exists():
+        return read_text(directory / "chat_template.jinja", MAX_TEMPLATE)
+    template = settings.get("chat_template")
+    if isinstance(template, list):
+        named = [item for item in template if isinstance(item, dict)]
+        template = next((item.get("template") for item in named if item.get("name") == "default"), None)
+    if template is not None and not isinstance(template, str):
+        raise TokenizerError(directory / "tokenizer_config.json", "chat_template", "must be text")
+    return template

@@ -1,4 +1,4 @@
-"""What all tests share: where weights are kept, how many threads a worker may use, the real models, the command line."""
+"""What all tests share: where weights are kept, threads, the real models, the command line."""
 
 import os
 from collections.abc import Callable

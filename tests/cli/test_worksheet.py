@@ -251,7 +251,7 @@ def test_wrong_words_are_refused_by_name(command: Command, words: list[str], tol
     assert answer.err.count("\n") == 1
 
 
-HOSTILE = '<script>alert(1)</script> a|b `c` *d* [e](f) \\ & "quo\'te" #g 说话 שלום 👩‍👩‍👧'
+HOSTILE = '<script>alert(1)</script> a|b &lt;$x$ _u_ a_b `c`*d* [e](f)\\ "quo\'te" #g 说话 שלום 👩‍👩‍👧'
 
 
 class Page(html.parser.HTMLParser):

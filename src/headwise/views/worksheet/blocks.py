@@ -39,6 +39,8 @@ class Grid:
     blank: bool = False
     group: int = 0
     """After how many columns a line is drawn, again and again; 0 draws none."""
+    room: int = 6
+    """How many letters a blank cell should hold at least."""
 
 
 Block = Heading | Paragraph | Grid

@@ -7,8 +7,7 @@ from rich.cells import cell_len
 
 from headwise.views.worksheet.blocks import Block, Grid, Heading, Paragraph
 
-_SPECIAL = re.compile(r"([\\`*\[\]<>|#~]|(?<!\w)_|_(?!\w))")
-_LEAST_BLANK = 6
+_SPECIAL = re.compile(r"([\\`*\[\]<>|#~$&]|(?<!\w)_|_(?!\w))")
 
 
 def markdown(blocks: Sequence[Block]) -> str:
@@ -39,7 +38,7 @@ def _table(grid: Grid) -> str:
         for label, cells in zip(grid.labels, grid.cells, strict=True)
     ]
     columns = list(zip(head, *rows, strict=True))
-    widths = [max(_LEAST_BLANK if grid.blank else 3, *map(cell_len, column)) for column in columns]
+    widths = [max(grid.room if grid.blank else 3, *map(cell_len, column)) for column in columns]
     rule = [":" + "-" * (widths[0] - 1), *("-" * (width - 1) + ":" for width in widths[1:])]
     lines = [_line(head, widths), f"| {' | '.join(rule)} |", *(_line(row, widths) for row in rows)]
     return "\n".join(lines)

@@ -32,7 +32,7 @@ thead th { font-weight: 400; font-style: italic; color: var(--soft); border-bott
 th { unicode-bidi: isolate }
 th:first-child { text-align: left; padding-left: 0; font-weight: 400; font-style: normal }
 .group { border-left: 1px solid var(--line) }
-td.blank { min-width: 4rem; height: 2.1rem; border: 1px solid var(--line) }
+td.blank { height: 2.1rem; border: 1px solid var(--line) }
 @media print { body { margin: 0; padding: 0; max-width: none; font-size: 10.5pt } figure { overflow: visible } }
 """
 
@@ -98,7 +98,7 @@ def _table(grid: Grid) -> str:
 
 def _cells(grid: Grid, cells: Sequence[str]) -> str:
     if grid.blank:
-        return '<td class="blank"></td>' * len(cells)
+        return f'<td class="blank" style="min-width: {0.65 * grid.room:.3g}rem"></td>' * len(cells)
     return "".join(f"<td{_edge(grid, index)}>{escape(cell)}</td>" for index, cell in enumerate(cells))
 
 

@@ -151,7 +151,8 @@ def _values(sheet: Sheet, answers: bool) -> list[Block]:
             [*(vector(part, decimals) for part in parts_of), vector(z, decimals)]
             for parts_of, z in zip(sheet.weighted[head], sheet.z[head], strict=True)
         ]
-        parts.append(Grid(f"Head {head + 1}", "word", columns, sheet.words, rows, not answers, group=len(sheet.words)))
+        caption, edge, room = f"Head {head + 1}", len(sheet.words), 6 * sheet.head_dim + 2
+        parts.append(Grid(caption, "word", columns, sheet.words, rows, not answers, group=edge, room=room))
     return parts
 
 

@@ -81,7 +81,7 @@ class Mask:
         rows: tuple[int, int] | None = None,
         columns: tuple[int, int] | None = None,
     ) -> Tensor | None:
-        """The bool tensor that broadcasts to [batch, head, query, key], or to a block of it; None where all is allowed."""
+        """The bool tensor that broadcasts to [batch, head, query, key] or a block of it; None where all is allowed."""
         first, last = rows or (0, queries)
         start, stop = columns or (0, keys)
         here = torch.arange(first, last, device=device).unsqueeze(1) + (keys - queries)

@@ -7,10 +7,12 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from headwise.attention.scaling import RotaryScaling
 
-def sinusoids(
-    positions: Tensor, dim: int, base: float = 10000.0, layout: Literal["pairs", "halves"] = "pairs"
-) -> Tensor:
+Layout = Literal["pairs", "halves"]
+
+
+def sinusoids(positions: Tensor, dim: int, base: float = 10000.0, layout: Layout = "pairs") -> Tensor:
     """sin and cos of position / base^(2i/dim) (Vaswani et al. 2017, 3.5), interleaved in pairs or in two halves."""
     steps = torch.arange(0, dim, 2, device=positions.device, dtype=torch.float64)
     angles = positions.double().unsqueeze(-1) * base ** (-steps / dim)
@@ -25,9 +27,10 @@ def sinusoids(
 class SinusoidalPositions(nn.Module):
     """The fixed vectors of the original paper, added to the embeddings."""
 
-    def __init__(self, dim: int, base: float = 10000.0, layout: Literal["pairs", "halves"] = "pairs") -> None:
+    def __init__(self, dim: int, base: float = 10000.0, layout: Layout = "pairs") -> None:
         super().__init__()
-        self.dim, self.base, self.layout = dim, base, layout
+        self.dim, self.base = dim, base
+        self.layout: Layout = layout
 
     def forward(self, positions: Tensor) -> Tensor:
         """[..., dim] for integer positions [...]."""
@@ -61,24 +64,6 @@ class Rotation(NamedTuple):
         first, second = turned.chunk(2, dim=-1)
         turned = turned * self.cosine + torch.cat([-second, first], dim=-1) * self.sine
         return turned if rest is None else torch.cat([turned, rest], dim=-1)
-
-
-@dataclass(frozen=True)
-class RotaryScaling:
-    """How the angles are stretched for texts longer than those of training."""
-
-    kind: Literal["linear", "dynamic", "llama3", "yarn"]
-    factor: float
-    original: int
-    """The number of positions of the training."""
-    low: float = 1.0
-    """llama3: low_freq_factor; yarn: beta_slow (turns over the original length)."""
-    high: float = 4.0
-    """llama3: high_freq_factor; yarn: beta_fast."""
-    attention_factor: float | None = None
-    """yarn: what cos and sin are multiplied with; None: 0.1 ln(factor) + 1."""
-    truncate: bool = True
-    """yarn: round the range of dimensions that are blended outward to whole ones."""
 
 
 class Rotary(nn.Module):
@@ -115,6 +100,8 @@ class Rotary(nn.Module):
             return plain, 1.0
         if scaling.kind == "linear":
             return plain / scaling.factor, 1.0
+        if scaling.kind == "divided":
+            return plain / torch.tensor(scaling.divisors, device=device), 1.0
         if scaling.kind == "dynamic":
             return self._dynamic(scaling, steps, length), 1.0
         if scaling.kind == "llama3":
@@ -128,7 +115,7 @@ class Rotary(nn.Module):
         return 1.0 / (self.base * stretch ** (self.dims / (self.dims - 2))) ** steps
 
     def _yarn(self, scaling: RotaryScaling, plain: Tensor) -> tuple[Tensor, float]:
-        """Fast dimensions stay, slow ones are stretched, between them a ramp over the dimensions (yarn, section 3.2)."""
+        """Fast dimensions stay, slow ones are stretched, between them a ramp over dimensions (yarn, section 3.2)."""
 
         def dimension(turns: float) -> float:
             return self.dims * math.log(scaling.original / (turns * 2 * math.pi)) / (2 * math.log(self.base))
@@ -146,7 +133,7 @@ class Rotary(nn.Module):
 
 
 def _llama3(scaling: RotaryScaling, plain: Tensor) -> Tensor:
-    """Short waves stay, long ones are stretched, those between are blended by how often they fit the original length."""
+    """Short waves stay, long ones are stretched, those between blended by how often they fit the original length."""
     turns = scaling.original * plain / (2 * math.pi)
     blend = ((turns - scaling.low) / (scaling.high - scaling.low)).clamp(0, 1)
     return blend * plain + (1 - blend) * plain / scaling.factor

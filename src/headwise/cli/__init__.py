@@ -11,7 +11,7 @@ import typer
 
 from headwise.errors import HeadwiseError
 
-COMMANDS: tuple[str, ...] = ("worksheet",)
+COMMANDS: tuple[str, ...] = ("check", "worksheet")
 
 app = typer.Typer(
     name="headwise",

@@ -1,0 +1,109 @@
+"""PackedLinear and PackedEmbedding: nn.Linear and nn.Embedding whose weights stay in 4- and 8-bit blocks."""
+
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from headwise.packed import native
+from headwise.packed.blocks import PackedWeight
+
+FEW = 16
+"""Rows up to which the blocks are read in place; for more, widening the weights costs less than it saves."""
+
+
+class Packed(nn.Module):
+    """A module with a packed matrix, which `weight` widens."""
+
+    def __init__(self, weight: PackedWeight) -> None:
+        super().__init__()
+        self.packed = weight
+
+    @property
+    def weight(self) -> Tensor:
+        """The matrix in float32, made anew at each call."""
+        return widened(self.packed, torch.float32)
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        """A saved model has the widened matrix, so that everything can read it."""
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[prefix + "weight"] = self.weight
+
+
+class PackedLinear(Packed):
+    """x·Wᵀ + b. A few rows: x is rounded to int8 by blocks and meets the blocks; many: W is widened for the moment."""
+
+    def __init__(self, weight: PackedWeight, bias: Tensor | None = None) -> None:
+        super().__init__(weight)
+        if bias is not None and bias.shape != (weight.rows,):
+            raise ValueError(f"bias: got shape {list(bias.shape)}, wanted [{weight.rows}]")
+        self.out_features, self.in_features = weight.rows, weight.columns
+        bias = None if bias is None else bias.detach().float().contiguous()
+        self.bias = None if bias is None else nn.Parameter(bias, requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., in_features] -> [..., out_features]."""
+        if x.shape[-1] != self.in_features:
+            raise ValueError(f"x: got shape {list(x.shape)}, wanted [..., {self.in_features}]")
+        if _needs_exactness(x):
+            bias = None if self.bias is None else self.bias.to(x.device, x.dtype)
+            return linear(x, widened(self.packed, x.dtype).to(x.device), bias)
+        if x.numel() > FEW * self.in_features:
+            return self._many(x)
+        which = native.level()
+        if which == "torch":
+            return self._many(x)
+        rows = x.detach().reshape(-1, self.in_features).float().contiguous()
+        (y,) = native.products([native.weight_struct(self.packed, self.bias)], rows, which)
+        return y.view(*x.shape[:-1], self.out_features).to(x.dtype)
+
+    def extra_repr(self) -> str:
+        """The sizes and the kind, for print(layer)."""
+        return f"in_features={self.in_features}, out_features={self.out_features}, kind={self.packed.kind}"
+
+    def _many(self, x: Tensor) -> Tensor:
+        dtype = fast_dtype()
+        y = linear(x.to(dtype), widened(self.packed, dtype)).to(x.dtype)
+        return y if self.bias is None else y + self.bias.to(x.dtype)
+
+
+class PackedEmbedding(Packed):
+    """The rows of a packed matrix, looked up by number and widened to float32."""
+
+    def __init__(self, weight: PackedWeight) -> None:
+        super().__init__(weight)
+        self.num_embeddings, self.embedding_dim = weight.rows, weight.columns
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """[...] -> [..., embedding_dim]."""
+        which = native.level()
+        if which == "torch":
+            return self.packed.rows_at(ids)
+        flat = ids.reshape(-1).long().contiguous()
+        return native.widen(self.packed, torch.float32, which, flat).view(*ids.shape, self.embedding_dim)
+
+    def extra_repr(self) -> str:
+        """The sizes and the kind, for print(embedding)."""
+        return f"{self.num_embeddings}, {self.embedding_dim}, kind={self.packed.kind}"
+
+
+def widened(weight: PackedWeight, dtype: torch.dtype) -> Tensor:
+    """The matrix in `dtype`, by the kernel where there is one."""
+    which = native.level()
+    if which == "torch" or dtype not in (torch.float32, torch.bfloat16):
+        return weight.dequantize(dtype)
+    return native.widen(weight, dtype, which)
+
+
+@cache
+def fast_dtype() -> torch.dtype:
+    """What large products are fastest in: bfloat16 where the processor multiplies it, float32 elsewhere."""
+    supported = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
+    return torch.bfloat16 if supported() else torch.float32
+
+
+def _needs_exactness(x: Tensor) -> bool:
+    """Whether rounding x is out of the question: gradients flow through it, or it is float64, or elsewhere."""
+    return (torch.is_grad_enabled() and x.requires_grad) or x.dtype == torch.float64 or x.device.type != "cpu"

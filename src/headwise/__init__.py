@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from headwise.attention.laws import check_attention as check_attention
     from headwise.attention.masks import Mask as Mask
     from headwise.attention.multihead import MultiHeadAttention as MultiHeadAttention
+    from headwise.checkpoints.load import load as load
+    from headwise.checkpoints.save import save as save
+    from headwise.families.presets import presets as presets
+    from headwise.transformer.config import ModelConfig as ModelConfig
+    from headwise.transformer.config import Positions as Positions
+    from headwise.transformer.config import StackConfig as StackConfig
+    from headwise.transformer.model import Decoder as Decoder
+    from headwise.transformer.model import Encoder as Encoder
+    from headwise.transformer.model import EncoderDecoder as EncoderDecoder
 
 # Names are imported when they are first used, so that `headwise --help` answers without torch.
 _HOMES = {
@@ -23,6 +32,11 @@ _HOMES = {
     "attention.laws": ["check_attention"],
     "attention.masks": ["Mask"],
     "attention.multihead": ["MultiHeadAttention"],
+    "checkpoints.load": ["load"],
+    "checkpoints.save": ["save"],
+    "families.presets": ["presets"],
+    "transformer.config": ["ModelConfig", "Positions", "StackConfig"],
+    "transformer.model": ["Decoder", "Encoder", "EncoderDecoder"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -1,0 +1,1 @@
+"""The model: one block, stacked into encoders, decoders and encoder-decoders."""

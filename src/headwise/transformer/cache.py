@@ -1,0 +1,44 @@
+"""ModelCache: what a stack of blocks remembers of the tokens so far."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from headwise.attention.cache import KeyValueCache
+from headwise.transformer.config import StackConfig
+
+
+class ModelCache:
+    """A KeyValueCache for each block, one more for the memory it attends to, and how many tokens each row has seen."""
+
+    def __init__(self, config: StackConfig, capacity: int = 0) -> None:
+        self.layers = [KeyValueCache(capacity, config.window(layer)) for layer in range(config.layers)]
+        self.cross = [KeyValueCache() for _ in range(config.layers)] if config.cross else []
+        self.seen = 0
+        """Tokens so far, filling included."""
+        self.kept: Tensor | None = None
+        """[batch]: how many of them are tokens and not filling; None where all are."""
+
+    def positions(self, new: int, padding: Tensor | None, device: torch.device) -> Tensor:
+        """Where each new token stands, [token] or [batch, token]: filling does not count."""
+        if padding is None and self.kept is None:
+            return torch.arange(self.seen, self.seen + new, device=device)
+        before: Tensor | int = self.seen if self.kept is None else self.kept.unsqueeze(1)
+        if padding is None:
+            return before + torch.arange(new, device=device)
+        return (before + padding.long().cumsum(1) - 1).clamp(min=0)
+
+    def advance(self, new: int, padding: Tensor | None) -> None:
+        """Count the new tokens; called once by the stack, after all its blocks."""
+        if padding is not None or self.kept is not None:
+            fresh: Tensor | int = new if padding is None else padding.long().sum(1)
+            self.kept = torch.as_tensor(fresh + (self.seen if self.kept is None else self.kept))
+        self.seen += new
+
+    def reorder(self, rows: Tensor) -> None:
+        """Row i becomes what row rows[i] was, as beam search asks."""
+        for cache in (*self.layers, *self.cross):
+            cache.reorder(rows)
+        if self.kept is not None:
+            self.kept = self.kept.index_select(0, rows)

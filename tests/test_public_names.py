@@ -11,13 +11,22 @@ import headwise
 
 PUBLIC = [
     "AttentionSteps",
+    "Decoder",
+    "Encoder",
+    "EncoderDecoder",
     "KeyValueCache",
     "Mask",
+    "ModelConfig",
     "MultiHeadAttention",
+    "Positions",
+    "StackConfig",
     "attention",
     "attention_steps",
     "check_attention",
     "explain_kernel",
+    "load",
+    "presets",
+    "save",
 ]
 FACE = Path(headwise.__file__)
 

@@ -15,13 +15,14 @@ from headwise.checkpoints.gguf import GGUFFile, open_gguf
 from headwise.checkpoints.safetensors import open_safetensors, read_json
 from headwise.checkpoints.sources import find
 from headwise.checkpoints.tensors import TensorFile
-from headwise.checkpoints.tokenizer import open_tokenizer
+from headwise.checkpoints.tokenizer import Tokenizer, open_tokenizer
 from headwise.errors import CheckpointError
 from headwise.families import gguf_names_of, names_of, read_config, read_gguf_config
 from headwise.families.names import Names
 from headwise.transformer.config import ModelConfig
 from headwise.transformer.model import Decoder, Encoder, EncoderDecoder, build
 
+TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model", "spiece.model", "source.spm")
 Weights = Literal["float32", "bfloat16", "float16", "packed"]
 
 
@@ -36,7 +37,7 @@ def load(
     Weights become float32, or `dtype`; `weights="packed"` keeps a GGUF file's 4- and 8-bit blocks as they are.
     """
     kind = _kind(dtype, weights)
-    path = find(str(name_or_path))
+    path = find(name_or_path)
     config, file, names = open_checkpoint(path)
     model = _on_meta(file, config)
     if weights == "packed":
@@ -46,7 +47,7 @@ def load(
     else:
         fill(model, file, names, kind)
     model.tie()
-    model.tokenizer = open_tokenizer(file if isinstance(file, GGUFFile) else path if path.is_dir() else path.parent)
+    model.tokenizer = _tokenizer(path, file)
     model.generation = _generation(path)
     model.source = str(path)
     return model.to(device).eval() if device is not None else model.eval()
@@ -64,6 +65,14 @@ def open_checkpoint(path: Path) -> tuple[ModelConfig, TensorFile, Names]:
     raw = read_json(home / "config.json")
     config = read_config(raw, home / "config.json", tensors.names())
     return config, tensors, names_of(config)
+
+
+def _tokenizer(path: Path, file: TensorFile) -> Tokenizer | None:
+    """The tokenizer that came with the weights; None where none did."""
+    if isinstance(file, GGUFFile):
+        return open_tokenizer(file) if "tokenizer.ggml.model" in file.metadata else None
+    home = path if path.is_dir() else path.parent
+    return open_tokenizer(home) if any((home / name).exists() for name in TOKENIZER_FILES) else None
 
 
 def _kind(dtype: torch.dtype | None, weights: Weights | None) -> torch.dtype:

@@ -119,10 +119,8 @@ def names(config: ModelConfig) -> Names:
 def _layer(config: ModelConfig, i: int, theirs: str, table: dict[str, str]) -> list[Rule]:
     """The tensors of one layer, biases and norms where this configuration has them."""
     stack, ours = config.stacks["decoder"], f"decoder.blocks.{i}"
-    biased: dict[str, bool] = dict.fromkeys(
-        ("attention.query", "attention.key", "attention.value"), stack.attention_bias
-    )
-    biased["attention.output"] = stack.output_bias
+    biased: dict[str, bool] = {"attention.output": stack.output_bias}
+    biased |= dict.fromkeys(("attention.query", "attention.key", "attention.value"), stack.attention_bias)
     biased |= dict.fromkeys(("feedforward.gate", "feedforward.up", "feedforward.down"), stack.feedforward_bias)
     rules: list[Rule] = []
     for part, their in table.items():

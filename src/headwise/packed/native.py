@@ -10,31 +10,17 @@ from torch import Tensor
 from headwise.errors import HeadwiseError
 from headwise.packed.blocks import BLOCK, PackedWeight
 from headwise.packed.build import library
+from headwise.packed.structs import Weight
 
 LEVELS = {"plain": 0, "avx2": 1, "avx512": 2, "neon": 3}
 """By the numbers that kernel.c knows them by."""
 BEST_FIRST = ("avx512", "neon", "avx2", "plain")
 
 
-class Weight(ctypes.Structure):
-    """`Weight` of types.h; all zeros where a weight is absent."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("bias", ctypes.c_void_p),
-        ("rows", ctypes.c_int64),
-        ("columns", ctypes.c_int64),
-        ("bits", ctypes.c_int32),
-        ("has_minimum", ctypes.c_int32),
-        ("offset", ctypes.c_int32),
-        ("unused", ctypes.c_int32),
-    )
-
-
 def available() -> list[str]:
     """The levels that this processor has, best first; none without a compiler."""
-    kernel = library()
-    return [] if kernel is None else [name for name in BEST_FIRST if kernel.headwise_has_level(LEVELS[name])]
+    built = library()
+    return [] if built is None else [name for name in BEST_FIRST if built.headwise_has_level(LEVELS[name])]
 
 
 _levels: dict[str, str] = {}
@@ -63,9 +49,9 @@ def _choose(wanted: str) -> str:
 def weight_struct(weight: PackedWeight | Tensor, bias: Tensor | None) -> Weight:
     """The C view of a weight, packed or plain float32; the tensors must outlive it."""
     if isinstance(weight, Tensor):
-        _check_floats("weight", weight)
+        check_floats("weight", weight)
     if bias is not None:
-        _check_floats("bias", bias)
+        check_floats("bias", bias)
         if bias.shape != weight.shape[:1]:
             raise ValueError(f"bias: got shape {list(bias.shape)}, wanted [{weight.shape[0]}]")
     at = None if bias is None else bias.data_ptr()
@@ -84,22 +70,23 @@ def weight_struct(weight: PackedWeight | Tensor, bias: Tensor | None) -> Weight:
     )
 
 
-def _check_floats(name: str, x: Tensor) -> None:
+def check_floats(name: str, x: Tensor) -> None:
     """C reads what it is pointed at, so nothing but float32 numbers in a row may reach it."""
     if x.dtype != torch.float32 or not x.is_contiguous() or x.device.type != "cpu":
         raise ValueError(f"{name}: got {x.dtype} on {x.device}, wanted contiguous float32 on the processor")
 
 
-def _kernel() -> ctypes.CDLL:
-    kernel = library()
-    if kernel is None:
+def kernel() -> ctypes.CDLL:
+    """The compiled kernel, which must be there."""
+    built = library()
+    if built is None:
         raise HeadwiseError("packed weights: the kernel asked for cannot be had without a C compiler")
-    return kernel
+    return built
 
 
 def products(weights: Sequence[Weight], x: Tensor, which: str) -> list[Tensor]:
     """x · wᵀ + bias for each weight; x is float32 [row, columns], and rounded to int8 by blocks once."""
-    _check_floats("x", x)
+    check_floats("x", x)
     for weight in weights:
         if x.ndim != 2 or x.shape[1] != weight.columns or weight.columns % BLOCK:
             raise ValueError(f"x: got shape {list(x.shape)}, wanted [row, {weight.columns}], whole blocks of {BLOCK}")
@@ -107,7 +94,7 @@ def products(weights: Sequence[Weight], x: Tensor, which: str) -> list[Tensor]:
     outputs = [x.new_empty(count, weight.rows) for weight in weights]
     pointers = (ctypes.c_void_p * len(weights))(*[output.data_ptr() for output in outputs])
     array = (Weight * len(weights))(*weights)
-    code = _kernel().headwise_products(
+    code = kernel().headwise_products(
         array,
         ctypes.c_long(len(weights)),
         ctypes.c_void_p(x.data_ptr()),
@@ -130,7 +117,7 @@ def widen(weight: PackedWeight, dtype: torch.dtype, which: str, ids: Tensor | No
         weight.check_ids(ids)
     count = weight.rows if ids is None else len(ids)
     out = torch.empty(count, weight.columns, dtype=dtype)
-    code = _kernel().headwise_widen(
+    code = kernel().headwise_widen(
         ctypes.byref(weight_struct(weight, None)),
         ctypes.c_void_p(None if ids is None else ids.data_ptr()),
         ctypes.c_long(count),

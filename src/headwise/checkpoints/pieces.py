@@ -147,8 +147,9 @@ def find_spans(text: str, pieces: Sequence[str]) -> list[Span]:
 
 
 def widen(text: str, span: Span, piece: str, reached: int) -> Span:
-    """The span with the space that its piece begins with: some tokenizers leave it out of their offsets."""
+    """The span with the white space of its piece: some tokenizers leave it out of their offsets."""
     start, end = span
-    if piece.startswith(" ") and reached < start < end and text[start - 1] == " " and text[start] != " ":
-        return start - 1, end
+    before = start - (len(piece) - len(piece.lstrip()))
+    if text[start:end] != piece and before >= reached and text.startswith(piece, before):
+        return before, before + len(piece)
     return span

@@ -18,14 +18,6 @@ if TYPE_CHECKING:
     from headwise.checkpoints.gguf import GGUFFile
 
 _BYTE = {f"<0x{byte:02X}>": bytes([byte]) for byte in range(256)}
-_NAMES = {
-    "begin": ["bos_token"],
-    "end": ["eos_token"],
-    "pad": ["pad_token"],
-    "unknown": ["unk_token"],
-    "mask": ["mask_token"],
-    "separator": ["sep_token"],
-}
 
 
 class Tokenizer:
@@ -36,18 +28,23 @@ class Tokenizer:
         self._roles = roles
         self.where = where
         self.chat_template = chat_template
-        self.begin_id, self.end_id, self.pad_id = roles.begin, roles.end, roles.pad
-        self.unknown_id, self.mask_id, self.separator_id = roles.unknown, roles.mask, roles.separator
+        self.begin_id, self.end_id, self.pad_id = roles.get("begin"), roles.get("end"), roles.get("pad")
+        self.unknown_id, self.mask_id = roles.get("unknown"), roles.get("mask")
+        self.separator_id = roles.get("separator")
+        ends = {*roles.more_ends, self.end_id}
+        self.end_ids = frozenset(id for id in ends if id is not None)
         with guarded(where, "tokenizer"):
             added = backend.get_added_tokens_decoder()
-            self.special_ids = {id for id, token in added.items() if token.special} | roles.ids()
+            self.special_ids = {id for id, token in added.items() if token.special} | {
+                *roles.ids.values(),
+                *roles.more_ends,
+            }
             self.vocabulary_size = max(backend.get_vocab(True).values(), default=-1) + 1
             decoder = json.loads(backend.decoder.__getstate__()) if backend.decoder else {}
             self._skipped = {id for id, token in added.items() if token.special}
             kinds = {decoder.get("type"), *(step.get("type") for step in decoder.get("decoders", []))}
         self.is_byte_level = kinds == {"ByteLevel"}
         self._joins_marked_words = bool(kinds & {"Metaspace", "ByteFallback"})
-        self.end_ids = frozenset(id for id in (roles.end, *roles.more_ends) if id is not None)
 
     def __repr__(self) -> str:
         return f"Tokenizer({str(self.where)!r}, vocabulary_size={self.vocabulary_size})"
@@ -134,8 +131,7 @@ class Tokenizer:
         )
 
     def _role_texts(self) -> dict[str, str]:
-        ids = {name: getattr(self._roles, role) for role, names in _NAMES.items() for name in names}
-        return {name: self.token(id) for name, id in ids.items() if id is not None}
+        return {name: self.token(id) for name, id in self._roles.ids.items()}
 
     def save(self, directory: str | Path) -> None:
         """Write tokenizer.json and tokenizer_config.json, which the transformers library opens with equal ids."""

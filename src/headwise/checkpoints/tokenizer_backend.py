@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,22 +13,27 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
 
 
+# The names that checkpoints give to the tokens with a role; the first that is there counts.
+NAMES = {
+    "begin": ("bos_token", "cls_token"),
+    "end": ("eos_token", "sep_token"),
+    "pad": ("pad_token",),
+    "unknown": ("unk_token",),
+    "mask": ("mask_token",),
+    "separator": ("sep_token",),
+}
+
+
 @dataclass(frozen=True)
 class Roles:
-    """The ids that begin, end, fill and separate texts; None where the model has no such token."""
+    """The ids that begin, end, fill and separate texts, under the names that the checkpoint gives them."""
 
-    begin: int | None = None
-    end: int | None = None
-    pad: int | None = None
-    unknown: int | None = None
-    mask: int | None = None
-    separator: int | None = None
+    ids: Mapping[str, int]
     more_ends: tuple[int, ...] = ()
 
-    def ids(self) -> set[int]:
-        """All of them."""
-        own = (self.begin, self.end, self.pad, self.unknown, self.mask, self.separator)
-        return {id for id in (*own, *self.more_ends) if id is not None}
+    def get(self, role: str) -> int | None:
+        """The id with this role, or None where the model has no such token."""
+        return next((self.ids[name] for name in NAMES[role] if name in self.ids), None)
 
 
 @contextmanager

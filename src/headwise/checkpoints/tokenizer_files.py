@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwise.checkpoints.safetensors import read_json
 from headwise.checkpoints.splitters import QWEN2, by_pattern
-from headwise.checkpoints.tokenizer_backend import Roles, frame, guarded
+from headwise.checkpoints.tokenizer_backend import NAMES, Roles, frame, guarded
 from headwise.errors import TokenizerError
 
 if TYPE_CHECKING:
@@ -19,28 +19,50 @@ MAX_TEMPLATE = 1 << 20
 WANTED = "tokenizer.json, vocab.json with merges.txt, or vocab.txt"
 SENTENCEPIECE = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "source.spm")
 
-# Names that checkpoints give the roles; the first that is there counts.
-_ROLES = {
-    "begin": ("bos_token", "cls_token"),
-    "end": ("eos_token", "sep_token"),
-    "pad": ("pad_token",),
-    "unknown": ("unk_token",),
-    "mask": ("mask_token",),
-    "separator": ("sep_token",),
-}
 _GPT2 = ("GPT2Tokenizer",)
 _ROBERTA = ("RobertaTokenizer", "BartTokenizer")
 _QWEN2 = ("Qwen2Tokenizer",)
+
+_TOKEN_NAMES = sorted({name for names in NAMES.values() for name in names})
+
+# What each kind of vocabulary calls its tokens when no file says so.
+_ROBERTA_TOKENS: dict[str, Any] = {
+    "bos_token": "<s>",
+    "eos_token": "</s>",
+    "cls_token": "<s>",
+    "sep_token": "</s>",
+    "unk_token": "<unk>",
+    "pad_token": "<pad>",
+    "mask_token": "<mask>",
+}
+_BERT_TOKENS: dict[str, Any] = {
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "pad_token": "[PAD]",
+    "mask_token": "[MASK]",
+}
+_GPT2_TOKENS: dict[str, Any] = dict.fromkeys(("bos_token", "eos_token", "unk_token"), "<|endoftext|>")
+_QWEN2_TOKENS: dict[str, Any] = dict.fromkeys(("eos_token", "pad_token"), "<|endoftext|>")
+_TOKENS_OF = {
+    **dict.fromkeys(_GPT2, _GPT2_TOKENS),
+    **dict.fromkeys(_ROBERTA, _ROBERTA_TOKENS),
+    **dict.fromkeys(_QWEN2, _QWEN2_TOKENS),
+}
 _CLASS_OF = {"gpt2": "GPT2Tokenizer", "roberta": "RobertaTokenizer", "bart": "BartTokenizer", "qwen2": "Qwen2Tokenizer"}
 
 
 def from_directory(directory: Path) -> tuple[Backend, Roles, str | None]:
     """The backend, the roles of its ids, and the chat template."""
     settings = _settings(directory)
+    complete = (directory / "tokenizer.json").exists()
+    if not complete:
+        settings = _defaults(directory, settings) | settings
     backend = _backend(directory, settings)
     _add_listed(backend, directory, settings)
     roles = _roles(backend, directory, settings)
-    _respect_flags(backend, roles, directory, settings)
+    if not complete:  # a tokenizer.json says itself what stands around a text
+        _respect_flags(backend, roles, directory, settings)
     return backend, roles, _template(directory, settings)
 
 
@@ -53,6 +75,12 @@ def _settings(directory: Path) -> dict[str, Any]:
     if (directory / "config.json").exists():
         result["config"] = read_json(directory / "config.json", TokenizerError)
     return result
+
+
+def _defaults(directory: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    if (directory / "vocab.json").exists():
+        return _TOKENS_OF.get(_class(directory, settings) or "", {})
+    return _BERT_TOKENS
 
 
 def _backend(directory: Path, settings: Mapping[str, Any]) -> Backend:
@@ -154,7 +182,7 @@ def _from_words(path: Path, settings: Mapping[str, Any]) -> Backend:
 
     words = [line.removesuffix("\r") for line in read_text(path).removesuffix("\n").split("\n")]
     vocabulary = {word: index for index, word in enumerate(words)}
-    unknown, first, last = (_content(settings, name) or default for name, default in _BERT_TOKENS)
+    unknown, first, last = (_content(settings[name]) or "" for name in ("unk_token", "cls_token", "sep_token"))
     accents = settings.get("strip_accents")
     with guarded(path, "vocabulary"):
         backend = Tokenizer(models.WordPiece(vocabulary, unk_token=unknown))
@@ -167,17 +195,11 @@ def _from_words(path: Path, settings: Mapping[str, Any]) -> Backend:
         backend.decoder = decoders.WordPiece()
         ends = ((name, _needed(vocabulary, name, path)) for name in (last, first))
         backend.post_processor = processors.BertProcessing(*ends)
-        known = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", unknown, first, last)
-        backend.add_special_tokens([token for token in dict.fromkeys(known) if token in vocabulary])
     return backend
 
 
-_BERT_TOKENS = (("unk_token", "[UNK]"), ("cls_token", "[CLS]"), ("sep_token", "[SEP]"))
-
-
-def _content(settings: Mapping[str, Any], name: str) -> str | None:
+def _content(value: object) -> str | None:
     """A token as text: written plainly, or as an object with `content`."""
-    value = settings.get(name)
     if isinstance(value, dict):
         value = value.get("content")
     return value if isinstance(value, str) and value else None
@@ -187,36 +209,38 @@ def _add_listed(backend: Backend, directory: Path, settings: Mapping[str, Any]) 
     """Special tokens that only the small files name: they are matched whole, if the vocabulary has them."""
     from tokenizers import AddedToken
 
-    if (directory / "tokenizer.json").exists():
-        return
-    names = sorted({name for names in _ROLES.values() for name in names})
-    tokens = [token for token in (_content(settings, name) for name in names) if token is not None]
+    values = [settings.get(name) for name in _TOKEN_NAMES]
     listed = settings.get("added_tokens_decoder")
     if isinstance(listed, dict):
-        tokens += [about["content"] for about in listed.values() if _is_special(about)]
+        values += [about for about in listed.values() if isinstance(about, dict) and about.get("special") is True]
     with guarded(directory, "special tokens"):
-        known = [token for token in dict.fromkeys(tokens) if backend.token_to_id(token) is not None]
-        backend.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in known])
-
-
-def _is_special(about: object) -> bool:
-    return isinstance(about, dict) and about.get("special") is True and isinstance(about.get("content"), str)
+        there = {token.content for token in backend.get_added_tokens_decoder().values()}
+        for value in values:
+            token = _content(value)
+            if token is None or token in there or backend.token_to_id(token) is None:
+                continue
+            about: Mapping[str, Any] = value if isinstance(value, dict) else {}
+            flags = {name: about.get(name) is True for name in ("lstrip", "rstrip", "single_word", "normalized")}
+            backend.add_special_tokens([AddedToken(token, special=True, **flags)])
+            there.add(token)
 
 
 def _roles(backend: Backend, directory: Path, settings: Mapping[str, Any]) -> Roles:
-    found: dict[str, int | None] = {}
-    for role, names in _ROLES.items():
-        tokens = [token for token in (_content(settings, name) for name in names) if token is not None]
-        found[role] = next((id for id in map(backend.token_to_id, tokens) if id is not None), None)
+    found: dict[str, int] = {}
+    for name in _TOKEN_NAMES:
+        token = _content(settings.get(name))
+        id = backend.token_to_id(token) if token is not None else None
+        if id is not None:
+            found[name] = id
     config = settings["config"]
-    for role, name in (("begin", "bos_token_id"), ("end", "eos_token_id"), ("pad", "pad_token_id")):
-        ids = _ids(backend, config.get(name))
-        if found[role] is None and ids:
-            found[role] = ids[0]
+    for name in ("bos_token", "eos_token", "pad_token"):
+        ids = _ids(backend, config.get(name + "_id"))
+        if name not in found and ids:
+            found[name] = ids[0]
     more = _ids(backend, config.get("eos_token_id"))
     if (directory / "generation_config.json").exists():
         more += _ids(backend, read_json(directory / "generation_config.json", TokenizerError).get("eos_token_id"))
-    return Roles(**found, more_ends=tuple(dict.fromkeys(more)))
+    return Roles(found, tuple(dict.fromkeys(more)))
 
 
 def _ids(backend: Backend, value: object) -> list[int]:
@@ -231,8 +255,8 @@ def _respect_flags(backend: Backend, roles: Roles, directory: Path, settings: Ma
     flags = [settings.get(name) for name in ("add_bos_token", "add_eos_token")]
     if not any(isinstance(flag, bool) for flag in flags):
         return
-    begin = roles.begin if flags[0] is True else None
-    end = roles.end if flags[1] is True else None
+    begin = roles.get("begin") if flags[0] is True else None
+    end = roles.get("end") if flags[1] is True else None
     with guarded(directory / "tokenizer_config.json", "add_bos_token"):
         frame(backend, begin, end)
 

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 KEY = "tokenizer.ggml."
 CONTROL, WRITTEN = 3, 4
-_ROLES = {
-    "begin": ("bos_token_id", "cls_token_id"),
-    "end": ("eos_token_id",),
-    "pad": ("padding_token_id",),
-    "unknown": ("unknown_token_id",),
-    "mask": ("mask_token_id",),
-    "separator": ("seperator_token_id", "separator_token_id"),  # the format's own spelling comes first
+_NAMES = {
+    "bos_token": "bos_token_id",
+    "eos_token": "eos_token_id",
+    "pad_token": "padding_token_id",
+    "unk_token": "unknown_token_id",
+    "sep_token": "seperator_token_id",  # the format's own spelling
+    "cls_token": "cls_token_id",
+    "mask_token": "mask_token_id",
 }
 _MORE_ENDS = ("eot_token_id", "eom_token_id")
 
@@ -38,9 +39,10 @@ def from_metadata(metadata: Mapping[str, Any], where: object) -> tuple[Backend, 
     roles = _roles(metadata, len(tokens), where)
     begin = _flag(metadata, "add_bos_token", kind == "llama", where)
     end = _flag(metadata, "add_eos_token", False, where)
-    if (begin and roles.begin is None) or (end and roles.end is None):
-        raise TokenizerError(where, KEY + "add_bos_token", "asks for a token whose id the file does not give")
-    frame(backend, roles.begin if begin else None, roles.end if end else None)
+    for flag, role in ((begin, "begin"), (end, "end")):
+        if flag and roles.get(role) is None:
+            raise TokenizerError(where, KEY + "tokens", f"the file gives no id to {role} a text with, and asks for it")
+    frame(backend, roles.get("begin") if begin else None, roles.get("end") if end else None)
     return backend, roles
 
 
@@ -159,6 +161,6 @@ def _roles(metadata: Mapping[str, Any], count: int, where: object) -> Roles:
             raise TokenizerError(where, KEY + name, f"{value!r:.40} is not the id of one of {count} tokens")
         return value
 
-    found = {role: next((id for id in map(read, names) if id is not None), None) for role, names in _ROLES.items()}
-    ends = [id for id in map(read, _MORE_ENDS) if id is not None]
-    return Roles(**found, more_ends=tuple(ends))
+    found = {name: id for name, key in _NAMES.items() if (id := read(key)) is not None}
+    ends = tuple(id for id in map(read, _MORE_ENDS) if id is not None)
+    return Roles(found, ends)

@@ -1,0 +1,44 @@
+"""What a trace says about the model it came from, and the fingerprint by which another model is told."""
+
+import hashlib
+from importlib.metadata import version
+from typing import Any
+
+import torch
+from torch import nn
+
+from headwise.errors import HeadwiseError
+from headwise.tracing.trace import Trace
+
+_SAMPLE = 64
+
+
+def identify(model: nn.Module) -> dict[str, str]:
+    """Facts about a model, as text."""
+    config: Any = getattr(model, "config", None)
+    family = getattr(model, "family", None) or getattr(config, "model_type", None)
+    source = getattr(model, "source", None) or getattr(config, "_name_or_path", None)
+    facts = {"architecture": type(model).__name__, "family": family, "source": source}
+    facts |= {"fingerprint": fingerprint(model), "headwise": version("headwise"), "torch": str(torch.__version__)}
+    return {name: str(value) for name, value in facts.items() if value}
+
+
+def fingerprint(model: nn.Module) -> str:
+    """A hash of the names, shapes and first numbers of all parameters: the same for the same weights, and quick."""
+    digest = hashlib.blake2b(digest_size=12)
+    for name, parameter in sorted(model.state_dict(keep_vars=True).items()):
+        digest.update(f"{name} {tuple(parameter.shape)}".encode())
+        sample = parameter.detach().reshape(-1)[:_SAMPLE] if parameter.is_floating_point() else None
+        if sample is not None and not parameter.is_meta:
+            digest.update(sample.double().cpu().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def check_same_model(trace: Trace, model: nn.Module, where: str = "trace") -> None:
+    """Raise an error where the trace came from another model."""
+    own = fingerprint(model)
+    if trace.about.get("fingerprint", own) != own:
+        recorded = trace.about.get("source", trace.about.get("architecture", "a model"))
+        raise HeadwiseError(
+            f"{where}: recorded from another model ({recorded}, {trace.about['fingerprint']}), not this one"
+        )

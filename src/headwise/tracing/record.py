@@ -1,0 +1,233 @@
+"""`headwise.record`: remember what every attention receives and returns, while the model runs as it always does."""
+
+import copy
+import weakref
+from collections.abc import Callable, Generator, Iterable
+from contextlib import ExitStack, contextmanager
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from headwise.errors import HeadwiseError
+from headwise.tracing.arrays import Place, Stream
+from headwise.tracing.collect import Kept, collect, keep
+from headwise.tracing.collect_terms import Extent
+from headwise.tracing.seam import SeamPlace, check_layers, places_of, tapped
+from headwise.tracing.tap import Call, Tap
+from headwise.tracing.tokens import make_stream, real_part, unnamed
+from headwise.tracing.trace import MODES, Trace
+from headwise.tracing.watch import Chunk, Watch
+
+INPUTS = 1024
+"""Texts of at most so many tokens keep the layers' inputs too, unless `inputs` says otherwise."""
+
+
+@contextmanager
+def record(
+    model: nn.Module,
+    layers: Iterable[int] | None = None,
+    *,
+    inputs: bool | None = None,
+    tokenizer: Any = None,
+) -> Generator["Recording"]:
+    """Record the last run of the model in this thread; its kernels stay in use, and nothing is left behind.
+
+    A cached run is one run, from the prompt to the last word. `layers` chooses some; `inputs` keeps each attention's
+    input too (None: for texts of at most 1,024 tokens). A model of the transformers library may be given as it is;
+    `tokenizer` then names its tokens.
+    """
+    if isinstance(model, nn.Module) and not places_of(model) and is_transformers(model):  # pyright: ignore[reportUnnecessaryIsInstance]
+        from headwise.tracing.huggingface import open_library
+
+        with open_library(model, layers, inputs, tokenizer) as recording:
+            yield recording
+        return
+    places = check_model(model)
+    wanted = check_layers(layers, {place.layer for place in places})
+    places = [place for place in places if wanted is None or place.layer in wanted]
+    recorder, watch = Recorder(inputs), Watch(model)
+    with watch.open(), tapped(places, recorder):
+        yield Recording(model, recorder, watch, tokenizer or getattr(model, "tokenizer", None))
+
+
+def check_model(model: Any) -> list[SeamPlace]:
+    """The attentions of the model, or an error that says what can be recorded."""
+    if not isinstance(model, nn.Module):
+        raise HeadwiseError(f"model: got {type(model).__name__}, wanted a model of headwise or transformers")
+    if hasattr(model, "_orig_mod"):
+        raise HeadwiseError("model: got a compiled model, wanted the one it was compiled from (model._orig_mod)")
+    places = places_of(model)
+    if not places:
+        raise HeadwiseError(f"model: {type(model).__name__} has no attention that headwise or transformers made")
+    return places
+
+
+def is_transformers(model: nn.Module) -> bool:
+    """Whether a model comes from the transformers library, which need not be installed."""
+    return any(kind.__module__.startswith("transformers.") for kind in type(model).__mro__)
+
+
+class Watching(Protocol):
+    """What a recording asks of those who watch the streams of tokens."""
+
+    chunks: dict[str, list[Chunk]]
+
+    def can_run_again(self) -> bool: ...
+
+    def run_again(self, edits: list[Tap]) -> float: ...
+
+
+class Recorder(Tap):
+    """Remembers the calls of the last run, by mode and layer."""
+
+    def __init__(self, inputs: bool | None) -> None:
+        super().__init__()
+        self.inputs = inputs
+        self.calls: dict[tuple[str, int], list[Kept]] = {}
+        self.editing: list[Tap] = []
+        self.broken: str | None = None
+
+    def wants(self, mode: str, layer: int) -> bool:
+        """Every attention it was opened on."""
+        return True
+
+    def finish(self, call: Call) -> None:
+        """Remember a call; one that continues another is joined to it, any other begins anew."""
+        assert call.received is not None
+        name = call.mode, call.layer
+        before = [] if call.fresh else self.calls.get(name, [])
+        inputs = self.inputs
+        if inputs is None:
+            inputs = before[0].x is not None if before else call.received.query.shape[2] <= INPUTS
+        if before and not self._follows(call, before[-1]):
+            self.broken = (
+                f"{call.mode} layer {call.layer}: rows changed places while the text was written (beam search)"
+            )
+        self.calls[name] = [*before, keep(call, inputs, bool(before))]
+        self.editing = [tap for tap in call.taps if tap.edits]
+
+    def _follows(self, call: Call, before: Kept) -> bool:
+        """Whether the cache still holds for each row what that row had; told by the newest key of the call before."""
+        assert call.received is not None
+        key = call.received.key
+        if call.mode == "cross" or key.shape[0] != before.key.shape[0]:
+            return key.shape[0] == before.query.shape[0]
+        new = call.received.query.shape[2]
+        if key.shape[2] <= new or not before.key.shape[2]:
+            return True
+        return torch.equal(key[:, :, -new - 1], before.key[:, :, -1])
+
+
+class Recording:
+    """What was recorded; `trace` is the first row of the batch, `row(i)` any other."""
+
+    def __init__(self, model: nn.Module, recorder: Recorder, watch: Watching, tokenizer: Any) -> None:
+        self.recorder, self.watch, self.tokenizer = recorder, watch, tokenizer
+        self._model = weakref.ref(model)
+        self._traces: dict[int, Trace] = {}
+
+    @property
+    def trace(self) -> Trace:
+        """The first row of the batch."""
+        return self.row(0)
+
+    def row(self, row: int) -> Trace:
+        """One row of the batch, without its filling."""
+        calls = self._calls()
+        batch = next(iter(calls.values()))[0].query.shape[0]
+        if not 0 <= row < batch:
+            raise HeadwiseError(f"row: got {row}, the batch has the rows 0 to {batch - 1}")
+        parts = {name: real_part(chunks, row) for name, chunks in self.watch.chunks.items()}
+        shared: dict[Any, Any] = {}
+        places: dict[tuple[str, int], Place] = {}
+        for mode, layer in sorted(calls, key=lambda name: (MODES.index(name[0]), name[1])):
+            own = calls[mode, layer]
+            places[mode, layer] = collect(mode, layer, own, row, extent_of(mode, own, parts), shared)
+        streams = self._streams(places, parts, row)
+        return Trace(places, streams, self._about(calls), again=self._again())
+
+    def _calls(self) -> dict[tuple[str, int], list[Kept]]:
+        recorder = self.recorder
+        if not recorder.calls:
+            where = "in another thread: record it there" if recorder.elsewhere else "inside the with block"
+            problem = "the model ran " if recorder.elsewhere else "the model was not run "
+            raise HeadwiseError(f"recording: nothing was recorded, {problem}{where}")
+        if recorder.broken:
+            raise HeadwiseError(f"recording: {recorder.broken}; record greedy or sampled writing instead")
+        return recorder.calls
+
+    def _streams(
+        self, places: dict[tuple[str, int], Place], parts: dict[str, slice | None], row: int
+    ) -> dict[str, Stream]:
+        streams: dict[str, Stream] = {}
+        for (mode, _), place in places.items():
+            for name, count in _sizes(mode, place).items():
+                chunks = self.watch.chunks.get(name, [])
+                if name in streams and len(streams[name].tokens) >= count:
+                    continue
+                part = parts.get(name) or slice(0, _length(chunks))
+                unseen = count - (part.stop - part.start)
+                known = chunks and unseen >= 0
+                streams[name] = make_stream(chunks, row, part, unseen, self.tokenizer) if known else unnamed(count)
+        return streams
+
+    def _about(self, calls: dict[tuple[str, int], list[Kept]]) -> dict[str, str]:
+        from headwise.tracing.identity import identify
+
+        first = next(iter(calls.values()))[0]
+        kernels = sorted({call.kernel for own in calls.values() for call in own})
+        model = self._model()
+        about = {} if model is None else identify(model)
+        return about | {"dtype": str(first.query.dtype).removeprefix("torch."), "kernel": ", ".join(kernels)}
+
+    def _again(self) -> Callable[[], float] | None:
+        """How to run the same unrecorded, with the edits that were open; None where it cannot be had."""
+        if not self.watch.can_run_again():
+            return None
+        edits, watch = list(self.recorder.editing), self.watch
+
+        def again() -> float:
+            with ExitStack() as opened:
+                copies = [opened.enter_context(reopened(edit)) for edit in edits]
+                return watch.run_again(copies)
+
+        return again
+
+
+@contextmanager
+def reopened(edit: Any) -> Generator[Tap]:
+    """An edit once more, in this thread."""
+    again = copy.copy(edit)
+    Tap.__init__(again)
+    with again.open():
+        yield again
+
+
+def extent_of(mode: str, calls: list[Kept], parts: dict[str, slice | None]) -> Extent:
+    """Which of the recorded queries and keys are text of this row."""
+    first, last = calls[0].first, calls[-1].last
+    first_key = calls[0].first_key
+    queries = sum(call.query.shape[2] for call in calls)
+    keys = calls[0].keys if mode == "cross" else last - first_key
+    if mode == "cross":
+        return Extent(_within(parts.get("decoder"), queries), _within(parts.get("encoder"), keys), 0, queries, keys)
+    part = parts.get("encoder" if mode == "encoder" else "decoder")
+    if part is None or first_key != first:
+        return Extent(slice(0, queries), slice(0, keys), first_key, queries, keys)
+    return Extent(_within(part, queries), _within(part, keys), first_key, queries, keys)
+
+
+def _within(part: slice | None, count: int) -> slice:
+    return slice(0, count) if part is None or part.stop > count else part
+
+
+def _sizes(mode: str, place: Place) -> dict[str, int]:
+    """How many tokens of each stream this attention knows."""
+    if mode == "cross":
+        return {"decoder": place.queries, "encoder": place.keys}
+    return {mode: place.keys}
+
+
+def _length(chunks: list[Chunk]) -> int:
+    return sum(chunk.ids.shape[1] for chunk in chunks if chunk.ids is not None)

@@ -12,6 +12,7 @@ import torch
 from headwise.attention.scaling import RotaryScaling
 from headwise.checkpoints.fill import fill
 from headwise.checkpoints.gguf import GGUFFile, open_gguf
+from headwise.checkpoints.pack import fill_packed, is_packed
 from headwise.checkpoints.safetensors import open_safetensors, read_json
 from headwise.checkpoints.sources import find
 from headwise.checkpoints.tensors import TensorFile
@@ -36,13 +37,19 @@ def load(
 
     Weights become float32, or `dtype`; `weights="packed"` keeps a GGUF file's 4- and 8-bit blocks as they are.
     """
-    kind = _kind(dtype, weights)
-    path = find(name_or_path)
+    model = _open(find(name_or_path), _kind(dtype, weights), packed=weights == "packed")
+    return model.to(device).eval() if device is not None else model.eval()
+
+
+def load_for_writing(name_or_path: str | Path) -> Encoder | Decoder | EncoderDecoder:
+    """The same with the weights in which it writes fastest: packed where the file is quantised, float32 elsewhere."""
+    return _open(find(name_or_path), torch.float32, packed=None).eval()
+
+
+def _open(path: Path, kind: torch.dtype, packed: bool | None) -> Encoder | Decoder | EncoderDecoder:
     config, file, names = open_checkpoint(path)
     model = _on_meta(file, config)
-    if weights == "packed":
-        from headwise.checkpoints.pack import fill_packed
-
+    if is_packed(file) if packed is None else packed:
         fill_packed(model, file, names)
     else:
         fill(model, file, names, kind)
@@ -50,7 +57,7 @@ def load(
     model.tokenizer = _tokenizer(path, file)
     model.generation = _generation(path)
     model.source = str(path)
-    return model.to(device).eval() if device is not None else model.eval()
+    return model
 
 
 def open_checkpoint(path: Path) -> tuple[ModelConfig, TensorFile, Names]:

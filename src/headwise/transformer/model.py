@@ -69,7 +69,10 @@ class Model(nn.Module):
     def tie(self) -> None:
         """Make the head's matrix the embedding, where the configuration says so."""
         head = getattr(self, "head", None)
-        if self.config.tied and isinstance(head, LanguageHead | MaskedHead):
+        if not self.config.tied or not isinstance(head, LanguageHead | MaskedHead):
+            return
+        # Packed matrices are no parameters; they share their blocks already.
+        if "weight" in dict(self.embedding.named_parameters()):
             head.words.weight = self.embedding.weight
 
     def _finish(self) -> None:

@@ -25,7 +25,7 @@ ORDER = [
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
 
 PEERS = {"transformers", "xllamacpp", "llama_cpp", "bertviz", "sentence_transformers", "curated_transformers"}
-PEERS_ALLOWED = {"tracing/huggingface.py": {"transformers"}}
+PEERS_ALLOWED = {"tracing/huggingface.py": {"transformers"}, "tracing/library_seam.py": {"transformers"}}
 UNSAFE_MODULES = {"pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
 UNSAFE_CALLS = {"torch.load", "torch.save", "eval", "exec", "np.load", "numpy.load"}
 

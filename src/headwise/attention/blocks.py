@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import dropout as drop
 from torch.utils.checkpoint import checkpoint
 
+from headwise.attention.equation import attention_steps
 from headwise.attention.masks import Mask
 from headwise.attention.positions import DistanceBias, bias_tensor
 
@@ -17,6 +18,8 @@ QUERIES = 256
 """Queries in a block."""
 KEYS = 1024
 """Keys in a block."""
+KEYS_NEAR = 256
+"""Keys in a block when a window keeps most of them out of reach: little is read that is then blocked."""
 
 
 def blocks(
@@ -30,16 +33,21 @@ def blocks(
 ) -> Tensor:
     """softmax(QKᵀ·scale + bias, masked)·V, a block of queries at a time."""
     queries, keys = query.shape[2], key.shape[2]
-    if not queries:
-        return query.new_zeros(*query.shape[:3], value.shape[3])
-    learning = torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value))
-    learning = learning or (torch.is_grad_enabled() and _is_trained(bias))
+    if not queries or not keys:
+        return attention_steps(query, key, value, mask, bias, scale, dropout).mixed
+    learning = torch.is_grad_enabled() and (
+        query.requires_grad or key.requires_grad or value.requires_grad or _is_trained(bias)
+    )
+    # The tensors are split once: the gradient of a piece is a piece, where that of a slice is as long as the whole.
+    size = KEYS if mask.window is None or mask.window > KEYS else KEYS_NEAR
+    pieces = list(zip(key.split(size, dim=2), value.split(size, dim=2), strict=True))
     mixed: list[Tensor] = []
-    for first in range(0, queries, QUERIES):
-        rows = (first, min(first + QUERIES, queries))
-        reach = mask.reach(*rows, queries, keys)
-        part = query[:, :, rows[0] : rows[1]]
-        arguments = (part, key, value, mask, bias, scale, dropout, rows, reach, queries)
+    for first, part in zip(range(0, queries, QUERIES), query.split(QUERIES, dim=2), strict=True):
+        rows = (first, first + part.shape[2])
+        start, stop = mask.reach(*rows, queries, keys)
+        first_piece = start // size
+        near = pieces[first_piece : -(-stop // size)]
+        arguments = (part, near, value.shape[3], mask, bias, scale, dropout, rows, first_piece * size, (queries, keys))
         if learning:
             # The scores of a block are computed again on the way back instead of being kept.
             mixed.append(checkpoint(_block_of_queries, *arguments, use_reentrant=False, preserve_rng_state=dropout > 0))
@@ -50,35 +58,33 @@ def blocks(
 
 def _block_of_queries(
     query: Tensor,
-    key: Tensor,
-    value: Tensor,
+    pieces: list[tuple[Tensor, Tensor]],
+    width: int,
     mask: Mask,
     bias: Tensor | DistanceBias | None,
     scale: float,
     dropout: float,
     rows: tuple[int, int],
-    reach: tuple[int, int],
-    queries: int,
+    start: int,
+    sizes: tuple[int, int],
 ) -> Tensor:
-    """One block of queries against the keys in reach, block by block: the largest score, the sum, the mix so far."""
+    """One block of queries against the keys in reach, piece by piece: the largest score, the sum, the mix so far."""
     batch, heads, count, dim = query.shape
-    shared, keys = key.shape[1], key.shape[2]
-    group = heads // shared if shared else 1
-    kind = query.dtype
-    # The queries of the heads that share a key head stand below one another, so that no key is copied.
-    stacked = (query * scale).reshape(batch, shared, group * count, dim)
-
-    largest = stacked.new_full((batch, heads, count, 1), -math.inf, dtype=_working(kind))
+    kind, exact = query.dtype, _working(query.dtype)
+    largest = query.new_full((batch, heads, count, 1), -math.inf, dtype=exact)
     total = torch.zeros_like(largest)
-    mixed = largest.new_zeros(batch, heads, count, value.shape[3])
-    for start in range(reach[0], reach[1], KEYS):
-        columns = (start, min(start + KEYS, reach[1]))
-        width = columns[1] - columns[0]
-        scores = (stacked @ key[:, :, columns[0] : columns[1]].mT).reshape(batch, heads, count, width)
-        scores = scores.to(largest.dtype)
+    mixed = largest.new_zeros(batch, heads, count, width)
+    for key, value in pieces:
+        shared, near = key.shape[1], key.shape[2]
+        # The queries of the heads that share a key head stand below one another, so that no key is copied.
+        together = (batch, shared, heads // shared * count if shared else 0)
+        columns = (start, start + near)
+        start += near
+        stacked = (query.to(exact) * scale).reshape(*together, dim)
+        scores = (stacked @ key.to(exact).mT).reshape(batch, heads, count, near)
         if bias is not None:
-            scores = scores + bias_tensor(bias, queries, keys, rows, columns)
-        allowed = mask.tensor(queries, keys, query.device, rows, columns)
+            scores = scores + bias_tensor(bias, *sizes, rows, columns)
+        allowed = mask.tensor(*sizes, query.device, rows, columns)
         if allowed is not None:
             scores = scores.masked_fill(~allowed, -math.inf)
         # Which score is subtracted does not change the result, so no gradient goes through it.
@@ -87,14 +93,14 @@ def _block_of_queries(
         decay = (largest - safe).exp()
         weights = (scores - safe).exp()
         total = total * decay + weights.sum(dim=-1, keepdim=True)
-        weights = drop(weights, dropout).to(kind).reshape(batch, shared, group * count, width)
-        part = (weights @ value[:, :, columns[0] : columns[1]]).reshape(batch, heads, count, -1)
-        mixed = mixed * decay + part
+        weights = drop(weights, dropout).reshape(*together, near)
+        mixed = mixed * decay + (weights @ value.to(exact)).reshape(batch, heads, count, width)
         largest = highest
     return (mixed / total.masked_fill(total == 0, 1)).to(kind)
 
 
 def _working(kind: torch.dtype) -> torch.dtype:
+    """Half precision is computed in float32, as in the equation."""
     return torch.float32 if kind in (torch.float16, torch.bfloat16) else kind
 
 

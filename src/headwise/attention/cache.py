@@ -53,6 +53,17 @@ class KeyValueCache:
         self.seen += new
         return self.keys, self.values
 
+    def open_next(self) -> tuple[Tensor, Tensor]:
+        """Count one more token, whose key and value the caller writes at index length - 1 of the buffers returned."""
+        keys, values = self.keys, self.values
+        self._forget()
+        self._remember(None, keys.shape[0], 1)
+        self._keys = self._roomy(self._keys, keys, 1)
+        self._values = self._roomy(self._values, values, 1)
+        self.length += 1
+        self.seen += 1
+        return self._keys, self._values
+
     def reorder(self, rows: Tensor) -> None:
         """Row i becomes what row rows[i] was, as beam search asks; rows may repeat or be left out."""
         if self._keys is not None and self._values is not None:
@@ -67,14 +78,19 @@ class KeyValueCache:
         return buffer[:, :, : self.length]
 
     def _write(self, buffer: Tensor | None, new: Tensor) -> Tensor:
-        stop = self.length + new.shape[2]
-        if buffer is None or stop > buffer.shape[2]:
+        buffer = self._roomy(buffer, new, new.shape[2])
+        buffer[:, :, self.length : self.length + new.shape[2]] = new
+        return buffer
+
+    def _roomy(self, buffer: Tensor | None, like: Tensor, new: int) -> Tensor:
+        """The buffer, or a longer copy, with room behind what it holds."""
+        stop = self.length + new
+        if buffer is None or stop > buffer.shape[2] or not _writable(buffer):
             room = max(stop, self._capacity, 2 * self.length)
-            grown = new.new_empty(new.shape[0], new.shape[1], room, new.shape[3])
+            grown = like.new_empty(like.shape[0], like.shape[1], room, like.shape[3])
             if buffer is not None:
                 grown[:, :, : self.length] = buffer[:, :, : self.length]
             buffer = grown
-        buffer[:, :, self.length : stop] = new
         return buffer
 
     def _forget(self) -> None:
@@ -113,6 +129,11 @@ class KeyValueCache:
                     f"cache: holds {name}s of shape [{want[0]}, {want[1]}, tokens, {want[3]}] and {held.dtype}, "
                     f"got {got} and {new.dtype}; wanted the cache of this layer and batch"
                 )
+
+
+def _writable(buffer: Tensor) -> bool:
+    """What was made in inference mode may not be written outside of it."""
+    return torch.is_inference_mode_enabled() or not buffer.is_inference()
 
 
 def _tail(held: Tensor, keep: int) -> Tensor:

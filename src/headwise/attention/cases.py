@@ -75,7 +75,8 @@ class Case:
         return allowed
 
 
-_SMALL = [Case(*sizes) for sizes in product((1, 2), (1, 2), (1, 2, 3), (1, 2, 3, 5), (1, 3))]
+_ROWS_AND_HEADS = ((1, 1), (1, 2), (2, 2))
+_SMALL = [Case(*both, *sizes) for both in _ROWS_AND_HEADS for sizes in product((1, 2, 3), (1, 2, 4), (1, 3))]
 _LARGE = [Case(2, 4, 7, 11, 8), Case(1, 2, 70, 70, 16), Case(1, 2, 5, 90, 8), Case(1, 1, 300, 300, 4)]
 SIZES = sorted([*_SMALL, *_LARGE], key=lambda case: case.size)
 """All sizes tried, the smallest first."""

@@ -66,7 +66,7 @@ def sdpa(
     grouped = key.shape[1] != query.shape[1]
     if bias is None and mask.everything:
         return scaled_dot_product_attention(query, key, value, None, dropout, False, scale=scale, enable_gqa=grouped)
-    if bias is None and mask.causal and mask.window is None and not mask.needs_data:
+    if bias is None and mask.only_causal:
         if queries == keys:
             return scaled_dot_product_attention(query, key, value, None, dropout, True, scale=scale, enable_gqa=grouped)
         if queries == 1:
@@ -111,31 +111,36 @@ def _auto(
     dropout: float,
 ) -> Tensor:
     """The kernel that suits these sizes, this mask and this bias."""
-    choice = choose(query.shape[2], key.shape[2], mask, bias)
-    return KERNELS[choice.name](query, key, value, mask, bias, scale, dropout)
+    name = _choose(query.shape[2], key.shape[2], mask, bias).name
+    return KERNELS[name](query, key, value, mask, bias, scale, dropout)
 
 
 LONG = 4096
 """Keys from which on a [query, key] tensor is not built where a description will do."""
 
+_ONE_QUERY = KernelChoice("sdpa", "one query needs one row of scores only")
+_NOTHING_BLOCKED = KernelChoice("sdpa", "nothing is blocked: torch's fused attention without a mask")
+_FUTURE_BLOCKED = KernelChoice("sdpa", "only the future is blocked: torch's fused causal attention")
+_SMALL = KernelChoice("sdpa", "a mask or bias for {queries} queries and {keys} keys is small: torch's fused attention")
+_WINDOW = KernelChoice("blocks", "a window of {window} leaves most of the {keys} keys out of reach")
+_LARGE = KernelChoice("blocks", "a [{queries}, {keys}] mask or bias would be large, and blocks build none")
 
-def choose(queries: int, keys: int, mask: Mask, bias: Tensor | DistanceBias | None) -> KernelChoice:
-    """What "auto" takes for these sizes."""
+
+def _choose(queries: int, keys: int, mask: Mask, bias: Tensor | DistanceBias | None) -> KernelChoice:
+    """What "auto" takes for these sizes; the reason is written out only when somebody asks."""
     if queries == 1:
-        return KernelChoice("sdpa", "one query needs one row of scores only")
+        return _ONE_QUERY
+    if bias is None and mask.everything:
+        return _NOTHING_BLOCKED
+    if bias is None and mask.only_causal and queries == keys:
+        return _FUTURE_BLOCKED
     if mask.window is not None and keys >= 4 * mask.window and queries * keys >= 1024 * 1024:
-        return KernelChoice("blocks", f"a window of {mask.window} leaves most of the {keys} keys out of reach")
+        return _WINDOW
     described = mask.window is not None or mask.documents is not None or isinstance(bias, DistanceBias)
     chunk = mask.causal and (mask.needs_data or queries != keys)
     if keys >= LONG and queries * keys >= LONG * LONG // 4 and (described or chunk):
-        return KernelChoice("blocks", f"a [{queries}, {keys}] mask or bias would be large, and blocks build none")
-    if bias is None and mask.everything:
-        return KernelChoice("sdpa", "nothing is blocked: torch's fused attention without a mask")
-    if bias is None and mask.causal and mask.window is None and not mask.needs_data and queries == keys:
-        return KernelChoice("sdpa", "only the future is blocked: torch's fused causal attention")
-    return KernelChoice(
-        "sdpa", f"a mask or bias for {queries} queries and {keys} keys is small: torch's fused attention"
-    )
+        return _LARGE
+    return _SMALL
 
 
 def find_kernel(kernel: str | Kernel) -> Kernel:
@@ -153,7 +158,9 @@ def explain_kernel(
     query: Tensor, key: Tensor, mask: Mask | Tensor | None = None, bias: Tensor | DistanceBias | None = None
 ) -> KernelChoice:
     """Which kernel "auto" takes for these tensors, and why."""
-    return choose(query.shape[2], key.shape[2], as_mask(mask), bias)
+    described, queries, keys = as_mask(mask), query.shape[2], key.shape[2]
+    name, reason = _choose(queries, keys, described, bias)
+    return KernelChoice(name, reason.format(queries=queries, keys=keys, window=described.window))
 
 
 def attention(
@@ -169,6 +176,8 @@ def attention(
     """softmax(QKᵀ/√d + bias, masked)·V for tensors [batch, head, token, head_dim], by the kernel of your choice."""
     described = as_mask(mask)
     check_tensors(query, key, value, described, bias)
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout: got {dropout}, wanted a number from 0 to below 1")
     return find_kernel(kernel)(query, key, value, described, bias, check_scale(scale, query.shape[-1]), dropout)
 
 

@@ -50,6 +50,11 @@ class Mask:
         return not self.causal and self.window is None and not self.needs_data
 
     @property
+    def only_causal(self) -> bool:
+        """Whether the future is blocked and nothing else."""
+        return self.causal and self.window is None and not self.needs_data
+
+    @property
     def needs_data(self) -> bool:
         """Whether it depends on a tensor, and not on positions alone."""
         return self.padding is not None or self.documents is not None or self.allowed is not None
@@ -123,23 +128,28 @@ class Mask:
             if not fits:
                 raise ValueError(f"mask: got shape {list(shape)}, wanted it to broadcast to {list(wanted)}")
 
-    def last_keys(self, keys: int) -> "Mask":
-        """The same mask when only the last so many keys are still there."""
-        if self.padding is None and self.documents is None:
+    def last_keys(self, keys: int, total: int) -> "Mask":
+        """The same mask when of `total` keys only the last are still there."""
+        if keys >= total or not self.needs_data:
             return self
-        cut = {name: part[:, -keys:] if keys else part[:, :0] for name, part in self._per_key()}
+        parts = (("padding", self.padding), ("documents", self.documents), ("allowed", self.allowed))
+        cut = {name: part[..., total - keys :] for name, part in parts if part is not None and _spans(part, total)}
         return replace(self, **cut)
-
-    def _per_key(self) -> list[tuple[str, Tensor]]:
-        parts = (("padding", self.padding), ("documents", self.documents))
-        return [(name, part) for name, part in parts if part is not None]
 
 
 def as_mask(mask: Mask | Tensor | None) -> Mask:
     """A bool tensor is a mask too, and None blocks nothing."""
     if mask is None:
         return NOTHING_BLOCKED
-    return Mask(allowed=mask) if isinstance(mask, Tensor) else mask
+    if isinstance(mask, Mask):
+        return mask
+    if isinstance(mask, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return Mask(allowed=mask)
+    raise ValueError(f"mask: got {type(mask).__name__}, wanted a Mask, a bool tensor or None")
+
+
+def _spans(part: Tensor, keys: int) -> bool:
+    return part.ndim > 0 and part.shape[-1] == keys
 
 
 def _both(one: Tensor | None, other: Tensor | None) -> Tensor | None:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from headwise.attention.cache import KeyValueCache
 from headwise.attention.kernels import check_bias, check_scale, find_kernel
-from headwise.attention.masks import NOTHING_BLOCKED, Mask
+from headwise.attention.masks import Mask, as_mask
 from headwise.attention.positions import ALiBi, DistanceBias, RelativeBuckets, Rotary, Rotation
 
 
@@ -59,7 +59,7 @@ class MultiHeadAttention(nn.Module):
         self,
         x: Tensor,
         memory: Tensor | None = None,
-        mask: Mask | None = None,
+        mask: Mask | Tensor | None = None,
         bias: Tensor | DistanceBias | None = None,
         rotation: Rotation | None = None,
         cache: KeyValueCache | None = None,
@@ -70,7 +70,7 @@ class MultiHeadAttention(nn.Module):
         projected memory: it is filled at the first call and read at the next ones.
         """
         self._check_input("x", x)
-        mask = NOTHING_BLOCKED if mask is None else mask
+        mask = as_mask(mask)
         query = self._split(self.query(x), self.heads)
         query = query if self.query_norm is None else self.query_norm(query)
         if memory is None:
@@ -79,14 +79,9 @@ class MultiHeadAttention(nn.Module):
             if rotation is not None:
                 query, key = rotation.apply(query), rotation.apply(key)
             if cache is not None:
-                key, value, mask = _continued(cache, key, value, mask)
-        elif cache is None or not cache.length:
-            self._check_input("memory", memory)
-            key, value = self._project(memory)
-            if cache is not None:
-                cache.append(key, value)
+                key, value, mask = self._continued(cache, key, value, mask)
         else:
-            key, value = cache.keys, cache.values
+            key, value = self._of_memory(memory, x.shape[0], cache)
         queries, keys = query.shape[2], key.shape[2]
         bias = self._own_bias(queries, keys, x.device) if bias is None else bias
         mask.check(x.shape[0], self.heads, queries, keys)
@@ -103,6 +98,35 @@ class MultiHeadAttention(nn.Module):
         key = self._split(self.key(x), self.key_value_heads)
         key = key if self.key_norm is None else self.key_norm(key)
         return key, self._split(self.value(x), self.key_value_heads)
+
+    def _of_memory(self, memory: Tensor, batch: int, cache: KeyValueCache | None) -> tuple[Tensor, Tensor]:
+        """The keys and values of the memory: projected, or out of the cache that has held them since the first call."""
+        if cache is not None and cache.length:
+            key, value = cache.keys, cache.values
+            wanted = (batch, self.key_value_heads, key.shape[2], self.head_dim)
+            if key.shape != wanted:
+                raise ValueError(f"cache: holds keys of shape {list(key.shape)}, wanted {list(wanted)}")
+            return key, value
+        self._check_input("memory", memory)
+        if memory.shape[0] != batch:
+            raise ValueError(f"memory: got batch {memory.shape[0]}, wanted x's {batch}")
+        key, value = self._project(memory)
+        return (key, value) if cache is None else cache.append(key, value)
+
+    def _continued(self, cache: KeyValueCache, key: Tensor, value: Tensor, mask: Mask) -> tuple[Tensor, Tensor, Mask]:
+        """The keys and values of all tokens held, and the mask over them; an error leaves the cache as it was."""
+        new, total = key.shape[2], cache.length + key.shape[2]
+        _check_window(cache, mask)
+        mask = mask.last_keys(total, cache.seen + new)
+        padding = mask.padding if mask.padding is not None and mask.padding.shape[1] == new else None
+        if padding is not None:
+            mask = replace(mask, padding=None)
+        mask.check(key.shape[0], self.heads, new, total)
+        key, value = cache.append(key, value, padding)
+        mask = mask.last_keys(key.shape[2], total)
+        if mask.padding is None and cache.padding is not None:
+            mask = replace(mask, padding=cache.padding)
+        return key, value, mask
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
         """[batch, token, heads·head_dim] -> [batch, head, token, head_dim]."""
@@ -127,14 +151,12 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"{name}: got shape {list(x.shape)}, wanted [batch, token, {self.dim}]")
 
 
-def _continued(cache: KeyValueCache, key: Tensor, value: Tensor, mask: Mask) -> tuple[Tensor, Tensor, Mask]:
-    """The keys and values of all tokens held, and the mask over them."""
-    new, total = key.shape[2], cache.length + key.shape[2]
-    names_new_only = mask.padding is not None and mask.padding.shape[1] == new
-    key, value = cache.append(key, value, mask.padding if names_new_only else None)
-    if cache.padding is not None and (names_new_only or mask.padding is None):
-        mask = replace(mask, padding=cache.padding)
-    return key, value, mask.last_keys(key.shape[2]) if key.shape[2] < total else mask
+def _check_window(cache: KeyValueCache, mask: Mask) -> None:
+    """What a cache forgets, no query may want to see."""
+    if cache.window is not None and (mask.window is None or mask.window > cache.window):
+        raise ValueError(
+            f"cache: forgets beyond its window of {cache.window}, wanted mask.window within it, got {mask.window}"
+        )
 
 
 def _check_sizes(dim: int, heads: int, key_value_heads: int, head_dim: int | None, dropout: float) -> None:

@@ -82,8 +82,13 @@ class Rotary(nn.Module):
         if self.dims % 2 or not 0 < self.dims <= head_dim:
             raise ValueError(f"dims: got {self.dims}, wanted an even number from 2 to head_dim={head_dim}")
 
-    def forward(self, positions: Tensor, dtype: torch.dtype = torch.float32, length: int | None = None) -> Rotation:
-        """The rotation for integer positions [token] or [batch, token]; `length`: of the whole text, for "dynamic"."""
+    def forward(
+        self, positions: Tensor, dtype: torch.dtype = torch.float32, length: int | Tensor | None = None
+    ) -> Rotation:
+        """The rotation for integer positions [token] or [batch, token].
+
+        `length`: of the whole text, or [batch, 1] of each row's, for "dynamic".
+        """
         frequencies, factor = self.frequencies(positions.device, length)
         angles = positions.float().unsqueeze(-1) * frequencies
         angles = torch.cat([angles, angles], dim=-1)
@@ -91,7 +96,9 @@ class Rotary(nn.Module):
         angles = angles.unsqueeze(1)
         return Rotation((angles.cos() * factor).to(dtype), (angles.sin() * factor).to(dtype))
 
-    def frequencies(self, device: torch.device | None = None, length: int | None = None) -> tuple[Tensor, float]:
+    def frequencies(
+        self, device: torch.device | None = None, length: int | Tensor | None = None
+    ) -> tuple[Tensor, float]:
         """The angle per position of each pair of dimensions, and what cos and sin are multiplied with."""
         steps = torch.arange(0, self.dims, 2, device=device).float() / self.dims
         plain = 1.0 / self.base**steps
@@ -108,9 +115,12 @@ class Rotary(nn.Module):
             return _llama3(scaling, plain), 1.0
         return self._yarn(scaling, plain)
 
-    def _dynamic(self, scaling: RotaryScaling, steps: Tensor, length: int | None) -> Tensor:
+    def _dynamic(self, scaling: RotaryScaling, steps: Tensor, length: int | Tensor | None) -> Tensor:
         """The base grows with the text, once it is longer than the training's."""
-        longest = max(length or 0, scaling.original)
+        if isinstance(length, Tensor):
+            longest = length.clamp(min=scaling.original).unsqueeze(-1)
+        else:
+            longest = max(length or 0, scaling.original)
         stretch = scaling.factor * longest / scaling.original - (scaling.factor - 1)
         return 1.0 / (self.base * stretch ** (self.dims / (self.dims - 2))) ** steps
 

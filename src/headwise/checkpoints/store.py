@@ -55,7 +55,7 @@ def _is_real(path: Path, right: Callable[[int], bool]) -> bool:
     """Whether it is there; what is a link, or of another kind, is refused, since headwise never writes such."""
     try:
         mode = path.lstat().st_mode
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from error

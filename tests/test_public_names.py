@@ -11,21 +11,26 @@ import headwise
 
 PUBLIC = [
     "AttentionSteps",
+    "Cut",
     "Decoder",
     "Encoder",
     "EncoderDecoder",
     "KeyValueCache",
+    "Knockout",
     "Mask",
     "ModelConfig",
     "MultiHeadAttention",
     "Positions",
     "StackConfig",
+    "Trace",
     "attention",
     "attention_steps",
     "check_attention",
+    "edit",
     "explain_kernel",
     "load",
     "presets",
+    "record",
     "save",
 ]
 FACE = Path(headwise.__file__)

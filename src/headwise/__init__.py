@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from headwise.checkpoints.load import load as load
     from headwise.checkpoints.save import save as save
     from headwise.families.presets import presets as presets
+    from headwise.tracing.edit import Cut as Cut
+    from headwise.tracing.edit import Knockout as Knockout
+    from headwise.tracing.edit import edit as edit
+    from headwise.tracing.record import record as record
+    from headwise.tracing.trace import Trace as Trace
     from headwise.transformer.config import ModelConfig as ModelConfig
     from headwise.transformer.config import Positions as Positions
     from headwise.transformer.config import StackConfig as StackConfig
@@ -35,6 +40,9 @@ _HOMES = {
     "checkpoints.load": ["load"],
     "checkpoints.save": ["save"],
     "families.presets": ["presets"],
+    "tracing.edit": ["Cut", "Knockout", "edit"],
+    "tracing.record": ["record"],
+    "tracing.trace": ["Trace"],
     "transformer.config": ["ModelConfig", "Positions", "StackConfig"],
     "transformer.model": ["Decoder", "Encoder", "EncoderDecoder"],
 }

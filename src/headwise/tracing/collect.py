@@ -12,7 +12,7 @@ from headwise.attention.positions import DistanceBias
 from headwise.errors import HeadwiseError
 from headwise.tracing.arrays import Array, Place
 from headwise.tracing.collect_terms import Extent, bias_of, visibility_of
-from headwise.tracing.tap import Call
+from headwise.tracing.tap import Call, Tap
 
 
 @dataclass(eq=False)
@@ -40,6 +40,8 @@ class Kept:
     cuts: list[tuple[int, int, int]]
     replaced: set[int]
     kernel: str
+    edits: list[Tap]
+    """The edits that saw this call."""
 
 
 def keep(call: Call, inputs: bool, continues: bool) -> Kept:
@@ -71,6 +73,7 @@ def keep(call: Call, inputs: bool, continues: bool) -> Kept:
         cuts=list(call.cuts),
         replaced=set(call.replaced),
         kernel=call.kernel,
+        edits=[tap for tap in call.taps if tap.edits],
     )
 
 

@@ -37,8 +37,8 @@ def visibility_of(
     one_by_one = any(call.mask.allowed is not None for call in calls) or causal is None
     documents = None
     if one_by_one:
-        allowed = _remembered(shared, ("allowed", *_names(calls)), row, lambda: _allowed(calls, row, extent))
-        causal, window = False, None
+        found = _remembered(shared, ("allowed", *_names(calls)), row, lambda: _recognised(_allowed(calls, row, extent)))
+        causal, window, allowed = found
     else:
         documents = _per_key(calls, "documents", row, extent)
         padding = _per_key(calls, "padding", row, extent)
@@ -109,6 +109,20 @@ def _compact(allowed: Truth) -> Truth | None:
     if allowed.shape[1] > 1 and (allowed == allowed[:, :1]).all():
         allowed = allowed[:, :1]
     return np.ascontiguousarray(allowed)
+
+
+def _recognised(allowed: Truth | None) -> tuple[bool, int | None, Truth | None]:
+    """Causal and window, where the numbers say nothing else; otherwise the numbers."""
+    if allowed is None or allowed.shape[:2] == (1, 1) or len(allowed) > 1:
+        return False, None, allowed
+    queries, keys = allowed.shape[1:]
+    distance = np.arange(keys - queries, keys)[:, None] - np.arange(keys)
+    if np.array_equal(allowed[0], distance >= 0):
+        return True, None, None
+    window = int(allowed[0, -1].sum())
+    if window and np.array_equal(allowed[0], (distance >= 0) & (distance < window)):
+        return True, window, None
+    return False, None, allowed
 
 
 def bias_of(calls: "list[Kept]", row: int, extent: Extent, shared: dict[Any, Any]) -> Bias | None:

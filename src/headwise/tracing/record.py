@@ -85,7 +85,6 @@ class Recorder(Tap):
         super().__init__()
         self.inputs = inputs
         self.calls: dict[tuple[str, int], list[Kept]] = {}
-        self.editing: list[Tap] = []
         self.broken: str | None = None
 
     def wants(self, mode: str, layer: int) -> bool:
@@ -101,11 +100,10 @@ class Recorder(Tap):
         if inputs is None:
             inputs = before[0].x is not None if before else call.received.query.shape[2] <= INPUTS
         if before and not self._follows(call, before[-1]):
-            self.broken = (
-                f"{call.mode} layer {call.layer}: rows changed places while the text was written (beam search)"
-            )
+            self.broken = f"{call.mode} layer {call.layer}: rows changed places (beam search), so record one at a time"
+        if call.problem:
+            self.broken = f"{call.mode} layer {call.layer}: {call.problem}"
         self.calls[name] = [*before, keep(call, inputs, bool(before))]
-        self.editing = [tap for tap in call.taps if tap.edits]
 
     def _follows(self, call: Call, before: Kept) -> bool:
         """Whether the cache still holds for each row what that row had; told by the newest key of the call before."""
@@ -145,7 +143,7 @@ class Recording:
             own = calls[mode, layer]
             places[mode, layer] = collect(mode, layer, own, row, extent_of(mode, own, parts), shared)
         streams = self._streams(places, parts, row)
-        return Trace(places, streams, self._about(calls), again=self._again())
+        return Trace(places, streams, self._about(calls), again=self._again(calls))
 
     def _calls(self) -> dict[tuple[str, int], list[Kept]]:
         recorder = self.recorder
@@ -154,7 +152,7 @@ class Recording:
             problem = "the model ran " if recorder.elsewhere else "the model was not run "
             raise HeadwiseError(f"recording: nothing was recorded, {problem}{where}")
         if recorder.broken:
-            raise HeadwiseError(f"recording: {recorder.broken}; record greedy or sampled writing instead")
+            raise HeadwiseError(f"recording: {recorder.broken}")
         return recorder.calls
 
     def _streams(
@@ -181,11 +179,12 @@ class Recording:
         about = {} if model is None else identify(model)
         return about | {"dtype": str(first.query.dtype).removeprefix("torch."), "kernel": ", ".join(kernels)}
 
-    def _again(self) -> Callable[[], float] | None:
+    def _again(self, calls: dict[tuple[str, int], list[Kept]]) -> Callable[[], float] | None:
         """How to run the same unrecorded, with the edits that were open; None where it cannot be had."""
         if not self.watch.can_run_again():
             return None
-        edits, watch = list(self.recorder.editing), self.watch
+        edits = dict.fromkeys(tap for own in calls.values() for call in own for tap in call.edits)
+        watch = self.watch
 
         def again() -> float:
             with ExitStack() as opened:

@@ -51,6 +51,8 @@ class Call:
     """Edges that an edit cut in this call: head, and query and key as positions in the text."""
     replaced: set[int] = field(default_factory=set[int])
     """Heads whose z an edit replaced."""
+    problem: str | None = None
+    """What this attention does beside the equation, where it does."""
     taps: list["Tap"] = field(default_factory=list["Tap"])
     """Who sees this call."""
 

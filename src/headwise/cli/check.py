@@ -42,8 +42,11 @@ def check(
 ) -> None:
     """Import the function, try the laws on it and print them as a table."""
     function = _imported(target)
+    import torch
+
     from headwise.attention.laws import check_attention
 
+    torch.set_num_threads(1)  # the cases are tiny: more threads would only wait for each other
     try:
         report = check_attention(function, without or ())
     except ValueError as error:
@@ -67,7 +70,7 @@ def _imported(target: str) -> Callable[..., Any]:
             raise HeadwiseError(f"{target}: {module_name} has no {name}")
         found = getattr(found, part)
     if not callable(found):
-        raise HeadwiseError(f"{target}: got a {type(found).__name__}, wanted a function f(query, key, value, mask)")
+        raise HeadwiseError(f"{target}: got {type(found).__name__}, wanted a function f(query, key, value, mask)")
     return found
 
 

@@ -26,6 +26,7 @@ SMALL = [
     "sentence_bert_config.json",
     "1_Pooling/config.json",
 ]
+SECONDS = 10
 _PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
 _NAME = re.compile(rf"({_PART}/{_PART})(?:/((?:{_PART}/)*{_PART}\.gguf))?")
 
@@ -64,13 +65,15 @@ def _fetch_all(repository: str) -> Path:
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
-        return choose(_cached(repository), repository)
+        return _whole(_cached(repository), repository)
     try:
-        names = huggingface_hub.HfApi().list_repo_files(repository)
+        # Not list_repo_files: it tries six times, for 23 seconds, where a company blocks the hub.
+        about = huggingface_hub.HfApi().model_info(repository, timeout=SECONDS)
+        names = [file.rfilename for file in about.siblings or []]
     except Exception as error:
         if not _is_unreachable(error):
             raise
-        return choose(_cached(repository), repository)
+        return _whole(_cached(repository), repository)
     wanted = [name for name in names if name in SMALL]
     weights = _weights(repository, names)
     if weights == [INDEX]:
@@ -87,9 +90,20 @@ def _is_unreachable(error: Exception) -> bool:
 
 
 def _cached(repository: str) -> Path:
+    """What was fetched before; the library would ask for all files of the repository, of which we take some."""
     import huggingface_hub
 
-    return Path(huggingface_hub.snapshot_download(repository, local_files_only=True))
+    return Path(huggingface_hub.snapshot_download(repository, allow_patterns=[], local_files_only=True))
+
+
+def _whole(folder: Path, repository: str) -> Path:
+    """What to open of a cached model, when its weights are there."""
+    found = choose(folder, repository)
+    if found.is_dir() and not any(folder.glob("*.safetensors")):
+        raise SourceError(
+            f"{repository}: only a part of it is in the hub's cache ({folder}), and the hub is out of reach"
+        )
+    return found
 
 
 def _literal(name: str) -> str:

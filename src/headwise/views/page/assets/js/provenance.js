@@ -1,0 +1,136 @@
+/** Where a number comes from: the very products that were added, shown beside the table that was clicked. */
+
+import { exact, fill, h } from "./dom.js";
+
+/** @typedef {import("./data.js").Place} Place */
+/** @typedef {import("./attention.js").Row} Row */
+/** @typedef {{title: string, lead: string, names: string[], rows: (string | number)[][], marked?: number, result?: number,
+ *   sum?: string, element?: {at: number, count: number}}} Origin */
+/** @typedef {{place: Place, head: number, query: number, steps: Row, names: {query: string, keys: string[]}}} Context */
+
+/** @param {Context} context @param {string} what a column of the table @param {number} key @param {number} element
+ *  @returns {Origin | null} */
+export function originOf(context, what, key, element) {
+  const find = ORIGINS[what];
+  return find ? find(context, key, element) : null;
+}
+
+/** @type {Record<string, (context: Context, key: number, element: number) => Origin | null>} */
+const ORIGINS = {
+  input: ({ place, names }, key) => {
+    const input = place.input(key);
+    return input && vector(`the embedding of ${names.keys[key]}`, "e", input, `The vector of this word as it enters layer ${place.layer}. ` +
+      "q, k and v are this vector times W_Q, W_K and W_V, plus their biases; these matrices are not in the page.");
+  },
+  query: ({ steps, names }) => vector(`q of ${names.query}`, "q", steps.q, "As the kernel received it: projected by W_Q, and after any rotation by position."),
+  key: ({ place, head, names }, key) => vector(`k of ${names.keys[key]}`, "k", place.key(head, key), "As the kernel received it: projected by W_K, and after any rotation by position."),
+  value: ({ place, head, names }, key) => vector(`v of ${names.keys[key]}`, "v", place.value(head, key), "As the kernel received it: projected by W_V."),
+  products: ({ place, head, steps, names }, key) => ({
+    title: `q·k: ${names.query} with ${names.keys[key]}`,
+    lead: "Each number of q times the number of k at the same place, all added.",
+    names: ["i", "qᵢ", "kᵢ", "qᵢ · kᵢ"],
+    rows: Array.from(steps.q, (one, at) => [at, one, place.key(head, key)[at], one * place.key(head, key)[at]]),
+    result: steps.products[key],
+    sum: "Σ qᵢ kᵢ",
+  }),
+  scaled: ({ place, steps, names }, key) => ({
+    title: `÷√d: ${names.query} with ${names.keys[key]}`,
+    lead: `q·k times ${exact(place.header.scale)}, ${isRoot(place) ? `which is 1 ÷ √${place.dim}` : "the scale this model uses"}.`,
+    names: ["q·k", "scale"],
+    rows: [[steps.products[key], place.header.scale]],
+    result: steps.scaled[key],
+    sum: "q·k × scale",
+  }),
+  scores: ({ place, head, query, steps, names }, key) => {
+    const allowed = place.allows(head, query, key);
+    return {
+      title: `Bias and mask: ${names.query} with ${names.keys[key]}`,
+      lead: allowed ? "The scaled product, plus what the position adds; nothing is masked here."
+        : "Masked: this word may not be seen, so its score is −∞ and its weight 0.",
+      names: ["q·k ÷ √d", "bias", "mask"],
+      rows: [[steps.scaled[key], steps.bias[key], allowed ? "may see" : "masked"]],
+      result: steps.scores[key],
+      sum: "score",
+    };
+  },
+  weights: ({ steps, names }, key) => ({
+    title: `softmax: ${names.query} on ${names.keys[key]}`,
+    lead: `exp(score − ${exact(steps.highest)}) over the sum of all; taking the largest score away first changes nothing and keeps the numbers small.`,
+    names: ["word", "score", "exp"],
+    rows: names.keys.map((name, at) => [name, steps.scores[at], steps.exponentials[at]]),
+    marked: key,
+    result: steps.weights[key],
+    sum: `${exact(steps.exponentials[key])} ÷ ${exact(steps.denominator)}`,
+  }),
+  weighted: ({ place, head, steps, names }, key) => ({
+    title: `weight·v of ${names.keys[key]}`,
+    lead: `Each number of v times the weight ${exact(steps.weights[key])}.`,
+    names: ["i", "vᵢ", "weight · vᵢ"],
+    rows: Array.from(place.value(head, key), (one, at) => [at, one, one * steps.weights[key]]),
+  }),
+  z: ({ place, head, steps, names }, _, element) => ({
+    title: `z[${element}] of ${names.query}`,
+    lead: "The weights of all words times this number of their v, all added.",
+    names: ["word", "weight", `v[${element}]`, "product"],
+    rows: names.keys.map((name, at) => [name, steps.weights[at], place.value(head, at)[element], steps.weights[at] * place.value(head, at)[element]]),
+    result: steps.z[element],
+    sum: `Σ weight · v[${element}]`,
+    element: { at: element, count: steps.z.length },
+  }),
+};
+
+/** @param {Place} place */
+function isRoot(place) {
+  return Math.abs(place.header.scale * Math.sqrt(place.dim) - 1) < 1e-6;
+}
+
+/** @param {string} title @param {string} letter @param {ArrayLike<number>} numbers @param {string} lead @returns {Origin} */
+export function vector(title, letter, numbers, lead) {
+  return { title, lead, names: ["i", `${letter}ᵢ`], rows: Array.from(numbers, (one, at) => [at, one]) };
+}
+
+/** The panel that shows one origin. */
+export class Provenance {
+  /** @param {HTMLElement} element @param {string} empty what it says before anything is chosen
+   *  @param {(element: number) => void} choose another number of the vector @param {() => void} close */
+  constructor(element, empty, choose, close) {
+    this.element = element;
+    this.empty = empty;
+    this.choose = choose;
+    this.close = close;
+    this.show(null);
+  }
+
+  /** @param {Origin | null} origin */
+  show(origin) {
+    this.element.classList.toggle("open", origin !== null);
+    if (!origin) {
+      fill(this.element, h("p", { className: "empty" }, this.empty));
+      return;
+    }
+    const close = h("button", { type: "button", className: "close", "aria-label": "Close", onclick: this.close }, "×");
+    fill(this.element, h("header", {}, h("h3", {}, origin.title), close), h("p", {}, origin.lead), origin.element && this.#chooser(origin.element),
+      origin.result !== undefined && this.#result(origin), this.#table(origin));
+    this.element.querySelector(".marked")?.scrollIntoView({ block: "nearest" });
+  }
+
+  /** @param {{at: number, count: number}} element */
+  #chooser({ at, count }) {
+    const input = h("input", { type: "number", min: "0", max: String(count - 1), value: String(at),
+      onchange: () => this.choose(Math.max(0, Math.min(count - 1, Math.round(Number(input.value) || 0)))) });
+    return h("label", { className: "element" }, "Number ", input, ` of 0 to ${count - 1}`);
+  }
+
+  /** @param {Origin} origin */
+  #result({ sum, result }) {
+    return h("p", { className: "result" }, h("span", {}, sum), " = ", h("output", { data: { value: String(result) } }, exact(/** @type {number} */ (result))));
+  }
+
+  /** @param {Origin} origin */
+  #table({ names, rows, marked, title }) {
+    const body = rows.map((cells, at) => h("tr", { className: at === marked ? "marked" : "" }, cells.map((cell, column) =>
+      column === 0 && rows.length > 1 ? h("th", { scope: "row" }, h("bdi", {}, cell)) : h("td", {}, typeof cell === "number" ? exact(cell) : cell))));
+    return h("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": title },
+      h("table", {}, h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, body)));
+  }
+}

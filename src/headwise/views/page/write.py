@@ -1,0 +1,97 @@
+"""`headwise.write_page` and the page inside a notebook."""
+
+from collections.abc import Iterable
+from html import escape
+from pathlib import Path
+
+from headwise.errors import HeadwiseError
+from headwise.tracing.trace import Trace
+from headwise.views.page.assemble import assemble, page_script, page_style
+from headwise.views.page.data import SCHEMA, PageData, Values
+from headwise.views.page.from_trace import page_data
+from headwise.views.page.pack import LIMIT, Packed, pack, stored_error
+
+
+def write_page(
+    trace: Trace,
+    path: str | Path,
+    *,
+    layers: Iterable[int] | None = None,
+    heads: Iterable[int] | None = None,
+    focus: Values | None = None,
+    command: str | None = None,
+    prompt: int | None = None,
+    limit: float = LIMIT / 1e6,
+) -> Path:
+    """Write one HTML file that shows the trace and needs no network; at most `limit` MB.
+
+    `layers` and `heads` keep some only. `focus` has mode, layer, head and token to open first. `command` is how to
+    make it again. `prompt` is the number of tokens before those that the model wrote itself.
+    """
+    path = Path(path)
+    data = page_data(trace, layers=layers, heads=heads, focus=focus, command=command, prompt=prompt)
+    text = page_text(data, int(limit * 1e6))
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise HeadwiseError(f"{path}: cannot be written: {error.strerror or error}") from None
+    return path
+
+
+def trace_html(trace: Trace, height: int = 900) -> str:
+    """The page in a frame of its own, for notebooks; the frame may run its script and save files, and nothing else."""
+    text = page_text(page_data(trace))
+    return (
+        f'<iframe title="headwise" sandbox="allow-scripts allow-downloads" style="width:100%;height:{height}px;border:0" '
+        f'srcdoc="{escape(text)}"></iframe>'
+    )
+
+
+def page_text(data: PageData, limit: int = LIMIT) -> str:
+    """The whole page as text."""
+    room = len(page_script()) + len(page_style()) + 20_000
+    room += sum(30 * len(stream.tokens) + len(stream.text or "") for stream in data.streams.values())
+    packed = pack(data, room, limit)
+    return assemble(_header(data, packed), packed.blocks)
+
+
+def _header(data: PageData, packed: Packed) -> Values:
+    """The header in JSON, as docs/page.md describes it."""
+    names = ("text", "tokens", "offsets", "special", "words", "written_from")
+    receipt = data.receipt
+    return {
+        "schema": SCHEMA,
+        "title": data.title,
+        "streams": {
+            name: {field: getattr(stream, field) for field in names} for name, stream in data.streams.items()
+        },
+        "places": packed.places,
+        "model": dict(data.model),
+        "command": data.command,
+        "focus": data.focus,
+        "receipt": {
+            "ok": receipt.ok,
+            "rows": list(receipt.rows),
+            "worst": receipt.worst,
+            "stored": {"kept": _kept(data, packed), "errors": stored_error(data, packed)},
+        },
+    }
+
+
+def _kept(data: PageData, packed: Packed) -> list[str]:
+    """In which precision everything stands in the file, and what was left out for its size."""
+    precision = packed.precision
+    kept = [f"q, k and v in {precision.steps}"]
+    places = [place for place in data.places if place.output]
+    if places and precision.output:
+        every = len(packed.output_layers) == len(places)
+        which = "" if every else f", for layer {', '.join(str(layer) for _, layer in packed.output_layers)} only"
+        kept.append(f"W_O in {precision.output}{which}")
+    elif places:
+        kept.append("W_O left out for its size")
+    if any(place.input for place in data.places):
+        kept.append(f"embeddings in {precision.input}" if precision.input else "embeddings left out for their size")
+    return kept

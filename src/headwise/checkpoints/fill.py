@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
 import torch
@@ -9,26 +10,33 @@ from torch import Tensor, nn
 
 from headwise.checkpoints.tensors import TensorFile
 from headwise.errors import CheckpointError
-from headwise.families.names import Names, Rule
+from headwise.families.names import Names, Rule, Sinusoids
+
+INTEGERS = ("I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8", "BOOL")
 
 
 def match(model: nn.Module, file: TensorFile, names: Names) -> dict[str, Rule]:
     """The rule for each tensor of the file that is used; raises where file and model do not fit."""
     found = file.names()
+    present = {names.current(name): name for name in found}
+    if len(present) != len(found):
+        twice = next(name for name in found if present[names.current(name)] != name)
+        raise CheckpointError(file.path, twice[:120], "is there under its older and its newer name")
     prefixed = bool(names.prefix) and any(name.startswith(names.prefix) for name in found)
     rules = names.rules(prefixed)
-    for name in found:
+    for name, theirs in present.items():
         if name not in rules and name not in names.ties and not any(fnmatchcase(name, p) for p in names.ignored):
-            raise CheckpointError(file.path, name[:120], "unknown tensor: this architecture has none of that name")
-    present = set(found)
+            raise CheckpointError(file.path, theirs[:120], "unknown tensor: this architecture has none of that name")
     for name, rule in rules.items():
         if name not in present and not rule.optional:
             raise CheckpointError(file.path, name, "missing tensor")
-    used = {name: rule for name, rule in rules.items() if name in present}
+    used = {present[name]: rule for name, rule in rules.items() if name in present}
     for name, rule in used.items():
         wanted = rule.shape([tuple(parameter(model, ours).shape) for ours in rule.parameters])
         if file.shape(name) != wanted:
             raise CheckpointError(file.path, name, f"has the shape {list(file.shape(name))}, wanted {list(wanted)}")
+        if file.kind(name) in INTEGERS:
+            raise CheckpointError(file.path, name, f"holds {file.kind(name)}, and a weight is no whole number")
     return used
 
 
@@ -39,10 +47,25 @@ def fill(model: nn.Module, file: TensorFile, names: Names, dtype: torch.dtype) -
         for ours, tensor in zip(rule.parameters, rule.read(file.read(theirs, dtype)), strict=True):
             place(model, ours, tensor)
     fill_absent(model, names, dtype)
-    for theirs, ours in names.ties.items():
-        repeated = theirs in file.names() and theirs not in used
-        if repeated and not torch.equal(file.read(theirs, dtype), parameter(model, ours)):
-            raise CheckpointError(file.path, theirs, "differs from the embedding that it is said to repeat")
+    check_repeated(model, file, names, used)
+
+
+def check_repeated(model: nn.Module, file: TensorFile, names: Names, used: Mapping[str, Rule]) -> None:
+    """What a file holds a second time, or what can be computed, must be the same there."""
+    for theirs in file.names():
+        rule = used.get(theirs)
+        if rule is None and theirs in names.ties:
+            own = parameter(model, names.ties[theirs])
+            if file.shape(theirs) != own.shape or not torch.equal(file.read(theirs, own.dtype), own):
+                raise CheckpointError(
+                    file.path, theirs, f"differs from {names.ties[theirs]}, which it is said to repeat"
+                )
+        if rule is not None and not rule.parameters:
+            difference = (file.read(theirs, torch.float32) - rule.write([])).abs().max()
+            if not difference < 1e-2:  # files in half precision are as far off
+                raise CheckpointError(
+                    file.path, theirs, "is not the table of sines and cosines that this model computes"
+                )
 
 
 def fill_absent(model: nn.Module, names: Names, dtype: torch.dtype) -> None:
@@ -59,6 +82,7 @@ def collect(model: nn.Module, names: Names, body: bool) -> dict[str, Tensor]:
     return {
         theirs: rule.write([parameter(model, ours).detach() for ours in rule.parameters]).contiguous()
         for theirs, rule in rules.items()
+        if not isinstance(rule, Sinusoids) or rule.written
     }
 
 

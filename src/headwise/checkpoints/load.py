@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import torch
 
+from headwise.attention.positions import Rotary
 from headwise.attention.scaling import RotaryScaling
 from headwise.checkpoints.fill import fill
 from headwise.checkpoints.gguf import GGUFFile, open_gguf
@@ -23,6 +24,7 @@ from headwise.families.names import Names
 from headwise.transformer.config import ModelConfig
 from headwise.transformer.model import Decoder, Encoder, EncoderDecoder, build
 
+DIVISORS = "rope_freqs.weight"
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model", "spiece.model", "source.spm")
 Weights = Literal["float32", "bfloat16", "float16", "packed"]
 
@@ -48,14 +50,14 @@ def load_for_writing(name_or_path: str | Path) -> Encoder | Decoder | EncoderDec
 
 def _open(path: Path, kind: torch.dtype, packed: bool | None) -> Encoder | Decoder | EncoderDecoder:
     config, file, names = open_checkpoint(path)
+    tokenizer, generation = _tokenizer(path, file), _generation(path)
     model = _on_meta(file, config)
     if is_packed(file) if packed is None else packed:
         fill_packed(model, file, names)
     else:
         fill(model, file, names, kind)
     model.tie()
-    model.tokenizer = _tokenizer(path, file)
-    model.generation = _generation(path)
+    model.tokenizer, model.generation = tokenizer, generation
     model.source = str(path)
     return model
 
@@ -98,14 +100,30 @@ def _kind(dtype: torch.dtype | None, weights: Weights | None) -> torch.dtype:
 def _with_divisors(config: ModelConfig, file: GGUFFile) -> ModelConfig:
     """Llama 3's stretched angles stand in a tensor of their own."""
     stack = config.decoder
-    if stack is None or "rope_freqs.weight" not in file.names():
+    if stack is None or DIVISORS not in file.names():
         return config
-    turned = (stack.positions.dims or stack.size_of_head) // 2
-    divisors = file.read("rope_freqs.weight", torch.float32)
-    if divisors.shape != (turned,) or not bool((divisors >= 1).all()):
-        raise CheckpointError(file.path, "rope_freqs.weight", f"wanted {turned} numbers from 1 on")
-    scaling = RotaryScaling("divided", 1.0, config.context, divisors=tuple(divisors.tolist()))
+    if stack.positions.kind != "rotary" or stack.positions.scaling is not None:
+        raise CheckpointError(file.path, DIVISORS, "wanted none beside other positions or another scaling")
+    turned = stack.size_of_head // 2
+    if file.shape(DIVISORS) != (turned,) or file.kind(DIVISORS) != "F32":
+        problem = f"got {list(file.shape(DIVISORS))} of {file.kind(DIVISORS)}, wanted [{turned}] of F32"
+        raise CheckpointError(file.path, DIVISORS, problem)
+    divisors = file.read(DIVISORS)
+    if not bool((divisors >= 1).all()) or not bool(divisors.isfinite().all()):
+        raise CheckpointError(file.path, DIVISORS, "wanted finite numbers from 1 on")
+    scaling = _named(stack.positions.base, divisors)
     return replace(config, decoder=replace(stack, positions=replace(stack.positions, scaling=scaling)))
+
+
+def _named(base: float, divisors: torch.Tensor) -> RotaryScaling:
+    """Llama 3's scaling by its own name where these are its divisors, so that it can be saved again."""
+    dims = 2 * len(divisors)
+    llama3 = RotaryScaling("llama3", float(divisors.max()), 8192, low=1.0, high=4.0)
+    plain, _ = Rotary(dims, base).frequencies()
+    stretched, _ = Rotary(dims, base, scaling=llama3).frequencies()
+    if torch.allclose(plain / stretched, divisors, rtol=1e-4):
+        return llama3
+    return RotaryScaling("divided", 1.0, 8192, divisors=tuple(divisors.tolist()))
 
 
 def _on_meta(file: TensorFile, config: ModelConfig) -> Encoder | Decoder | EncoderDecoder:

@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from typing import Any, Literal
 
 from headwise.families.fields import Fields
 from headwise.families.names import Names, Row, Rule, Sinusoids, same
-from headwise.families.shared import ACTIVATION_NAMES, ACTIVATIONS
+from headwise.families.shared import ACTIVATION_NAMES, ACTIVATIONS, About
 from headwise.transformer.config import ModelConfig, Positions, StackConfig
 
+STACKS = {"encoder", "decoder"}
 CLASSES = {
     "bart": {"BartForConditionalGeneration": "language", "BartModel": "body"},
     "marian": {"MarianMTModel": "language", "MarianModel": "body"},
     "pegasus": {"PegasusForConditionalGeneration": "language", "PegasusModel": "body"},
 }
 
-
+# What older files say of their architecture, where the reference library has long fixed it.
+_FIXED: dict[str, dict[str, object]] = {
+    "bart": {"normalize_before": False, "normalize_embedding": True, "add_final_layer_norm": False},
+    "marian": {"normalize_before": False, "normalize_embedding": False, "add_final_layer_norm": False},
+    "pegasus": {"normalize_before": True, "normalize_embedding": False, "add_final_layer_norm": True},
+}
 _TIES = (
     "lm_head.weight",
     *(f"{at}{name}.embed_tokens.weight" for at in ("", "model.") for name in ("encoder", "decoder")),
 )
 
 
-def read(fields: Fields, architecture: str, head: str, names: Collection[str]) -> ModelConfig:
+def read(fields: Fields, about: About) -> ModelConfig:
     """The configuration of a file."""
+    architecture = about.architecture
+    for name, value in _FIXED[architecture].items():
+        fields.must_be(name, value)
+    fields.must_be("static_position_embeddings", architecture != "bart")
+    fields.must_be("is_encoder_decoder", True)
+    # The rows of the table of positions that are left out, counted anew by the tensor's own shape; and what is said
+    # of the encoder a second time.
+    for name in ("extra_pos_embeddings", "num_hidden_layers"):
+        fields.get(name)
     fields.must_be("is_decoder", False)
     fields.must_be("share_encoder_decoder_embeddings", True)
     vocabulary = fields.size("vocab_size")
@@ -73,6 +87,7 @@ def _stack(fields: Fields, architecture: str, name: Literal["encoder", "decoder"
         embedding_scale=math.sqrt(dim) if fields.flag("scale_embedding", False) else 1.0,
         activation=fields.choice("activation_function", ACTIVATIONS, "gelu"),
         dropout=fields.number("dropout", 0.1, high=0.99),
+        activation_dropout=fields.number("activation_dropout", 0.0, high=0.99),
         attention_dropout=fields.number("attention_dropout", 0.0, high=0.99),
     )
 
@@ -90,10 +105,11 @@ def write(config: ModelConfig) -> dict[str, Any]:
     return {
         **fields,
         "d_model": stack.dim,
-        "max_position_embeddings": stack.positions.count,
+        "max_position_embeddings": stack.positions.count or config.context or 1024,
         "scale_embedding": stack.embedding_scale != 1.0,
         "activation_function": ACTIVATION_NAMES[stack.activation],
         "dropout": stack.dropout,
+        "activation_dropout": stack.activation_dropout,
         "attention_dropout": stack.attention_dropout,
         "init_std": config.deviation,
     }
@@ -105,8 +121,9 @@ def names(config: ModelConfig) -> Names:
     for name, stack in config.stacks.items():
         if stack.positions.kind == "learned":
             base += same(f"{name}.embed_positions", f"{name}.positions")
-        if config.architecture == "pegasus":
-            base.append(Sinusoids(f"{name}.embed_positions.weight", stack.positions.count, stack.dim))
+        if stack.positions.kind == "sinusoidal":
+            table, written = f"{name}.embed_positions.weight", config.architecture == "pegasus"
+            base.append(Sinusoids(table, stack.positions.count, stack.dim, written))
         if stack.embedding_norm:
             base += same(f"{name}.layernorm_embedding", f"{name}.embedding_norm", bias=True)
         if stack.final_norm:
@@ -118,7 +135,7 @@ def names(config: ModelConfig) -> Names:
         head=[Row("final_logits_bias", "head.words.bias", optional=True)],
         prefix="model.",
         ties=dict.fromkeys(_TIES, "embedding.weight"),
-        ignored=["*.version"] + (["*embed_positions.weight"] if config.architecture == "marian" else []),
+        ignored=["*.version"],
     )
 
 

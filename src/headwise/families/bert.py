@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 from headwise.families.fields import Fields
 from headwise.families.names import Names, Rule, Same, same
-from headwise.families.shared import ACTIVATION_NAMES, ACTIVATIONS
+from headwise.families.shared import ACTIVATION_NAMES, ACTIVATIONS, About
 from headwise.transformer.config import ModelConfig, Positions, StackConfig
 
+STACKS = {"encoder"}
 CLASSES = {
     "bert": {"BertModel": "none", "BertForMaskedLM": "masked", "BertForPreTraining": "masked"},
     "roberta": {"RobertaModel": "none", "RobertaForMaskedLM": "masked"},
@@ -17,16 +17,19 @@ CLASSES = {
 }
 
 
-def read(fields: Fields, architecture: str, head: str, names: Collection[str]) -> ModelConfig:
+def read(fields: Fields, about: About) -> ModelConfig:
     """The configuration of a file."""
-    small = architecture == "distilbert"
-    for name in ("is_decoder", "add_cross_attention", "sinusoidal_pos_embds"):
+    small = about.architecture == "distilbert"
+    for name in ("is_decoder", "add_cross_attention"):
         fields.must_be(name, False)
+    # DistilBERT's positions are read from the file however they began; its embeddings are tied as elsewhere.
+    fields.flag("sinusoidal_pos_embds", False)
+    fields.must_be("tie_weights_", True)
     fields.must_be("position_embedding_type", "absolute")
     vocabulary = fields.size("vocab_size")
     pad = fields.token("pad_token_id", vocabulary)
     # RoBERTa counts positions from the one after its padding id; those rows of the table are never looked up.
-    offset = (1 if pad is None else pad) + 1 if architecture == "roberta" else 0
+    offset = (1 if pad is None else pad) + 1 if about.architecture == "roberta" else 0
     table = fields.size("max_position_embeddings", 512)
     if table <= offset:
         raise fields.error("max_position_embeddings", f"got {table}, wanted more than the {offset} reserved ones")
@@ -49,11 +52,12 @@ def read(fields: Fields, architecture: str, head: str, names: Collection[str]) -
     return ModelConfig(
         vocabulary=vocabulary,
         encoder=stack,
-        head="masked" if head == "masked" else "none",
-        head_bias=head == "masked",
+        head="masked" if about.head == "masked" else "none",
+        head_bias=about.head == "masked",
         tied=fields.flag("tie_word_embeddings", True),
         token_types=0 if small else fields.size("type_vocab_size", 2),
-        pooler=any(name.endswith("pooler.dense.weight") for name in names),
+        pooler=any(name.endswith("pooler.dense.weight") for name in about.names),
+        deviation=fields.number("initializer_range", 0.02),
         context=table - offset,
         pad_id=pad,
         begin_id=fields.token("bos_token_id", vocabulary),
@@ -75,6 +79,7 @@ def write(config: ModelConfig) -> dict[str, Any]:
             "activation": ACTIVATION_NAMES[stack.activation],
             "dropout": stack.dropout,
             "attention_dropout": stack.attention_dropout,
+            "initializer_range": config.deviation,
         }
     return {
         "num_hidden_layers": stack.layers,
@@ -87,6 +92,7 @@ def write(config: ModelConfig) -> dict[str, Any]:
         "layer_norm_eps": stack.epsilon,
         "hidden_dropout_prob": stack.dropout,
         "attention_probs_dropout_prob": stack.attention_dropout,
+        "initializer_range": config.deviation,
     }
 
 
@@ -109,7 +115,8 @@ def names(config: ModelConfig) -> Names:
         base=base,
         head=_head(config) if config.head == "masked" else (),
         prefix=f"{config.architecture}.",
-        ties=_TIES[config.architecture],
+        ties=_TIES[config.architecture] if config.head == "masked" else {},
+        older={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
         ignored=["*embeddings.position_ids", "*embeddings.token_type_ids", "cls.seq_relationship.*"],
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -10,32 +9,30 @@ from headwise.errors import CheckpointError
 
 Choice = TypeVar("Choice")
 LARGEST = 1 << 24
+LARGEST_NUMBER = 1e12
 MOST_LAYERS = 2048
 
-# Fields that configurations carry and that do not change what a model computes here.
-_HARMLESS = """
-    _name_or_path _commit_hash _attn_implementation transformers_version torch_dtype dtype architectures model_type
-    use_cache output_attentions output_hidden_states return_dict torchscript use_bfloat16 tf_legacy_loss pruned_heads
-    is_encoder_decoder is_decoder add_cross_attention tie_encoder_decoder chunk_size_feed_forward id2label label2id
-    num_labels problem_type finetuning_task task_specific_params tokenizer_class prefix auto_map
-    bos_token_id eos_token_id pad_token_id sep_token_id cls_token_id mask_token_id decoder_start_token_id
-    forced_bos_token_id forced_eos_token_id suppress_tokens begin_suppress_tokens bad_words_ids
-    max_length min_length do_sample early_stopping num_beams num_beam_groups diversity_penalty temperature top_k top_p
-    typical_p repetition_penalty length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size num_return_sequences
-    output_scores return_dict_in_generate remove_invalid_values exponential_decay_length_penalty
-    gradient_checkpointing initializer_range initializer_factor init_std classifier_dropout classif_dropout
-    cross_attention_hidden_size normalize_before normalize_embedding extra_pos_embeddings
-    force_bos_token_to_be_generated
-    add_bias_logits add_final_layer_norm static_position_embeddings encoder_layerdrop decoder_layerdrop
-    activation_dropout pretraining_tp n_ctx num_hidden_layers predict_special_tokens
-    summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj output_past
-    seq_classif_dropout qa_dropout sinusoidal_pos_embds directionality pooler_fc_size
-    pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type
-    rope_interleaved is_llama_config model_max_length attn_implementation unsloth_fixed unsloth_version
-    transformers.js_config dense_act_fn is_gated_act n_special save_step
-    share_encoder_decoder_embeddings
+# Fields that configurations carry and that change nothing in what a model computes: how outputs are returned, which
+# numbers training and writing begin with, ids of tokens, heads for tasks that are not read. A field that does change
+# something belongs into the reader of its family, which asks for it.
+_NAMES = """
+    _name_or_path _commit_hash _attn_implementation attn_implementation transformers_version torch_dtype dtype
+    architectures model_type auto_map transformers.js_config is_llama_config unsloth_fixed unsloth_version
+    use_cache output_attentions output_hidden_states output_past output_scores return_dict return_dict_in_generate
+    torchscript use_bfloat16 chunk_size_feed_forward gradient_checkpointing pretraining_tp save_step
+    id2label label2id num_labels _num_labels problem_type finetuning_task task_specific_params tokenizer_class prefix
+    model_max_length bos_token_id eos_token_id pad_token_id sep_token_id cls_token_id mask_token_id
+    decoder_start_token_id forced_bos_token_id forced_eos_token_id force_bos_token_to_be_generated suppress_tokens
+    begin_suppress_tokens bad_words_ids max_length min_length max_new_tokens do_sample early_stopping num_beams
+    num_beam_groups diversity_penalty temperature top_k top_p typical_p repetition_penalty length_penalty
+    no_repeat_ngram_size encoder_no_repeat_ngram_size num_return_sequences remove_invalid_values
+    exponential_decay_length_penalty
+    classifier_dropout classif_dropout seq_classif_dropout qa_dropout summary_first_dropout encoder_layerdrop
+    decoder_layerdrop initializer_range initializer_factor init_std
+    summary_activation summary_proj_to_labels summary_type summary_use_proj predict_special_tokens n_special n_ctx
+    directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type
 """
-HARMLESS = frozenset(_HARMLESS.split())
+HARMLESS = frozenset(_NAMES.split())
 
 
 class Fields:
@@ -63,16 +60,20 @@ class Fields:
             raise self.error(name, f"got {_short(value)}, wanted a whole number from 1 to {largest}")
         return value
 
+    def whole(self, name: str, default: int) -> int:
+        """A whole number from nought on."""
+        return 0 if self.get(name) == 0 and self.get(name) is not False else self.size(name, default)
+
     def layers(self, name: str, default: int | None = None) -> int:
         """A number of layers."""
         return self.size(name, default, MOST_LAYERS)
 
-    def number(self, name: str, default: float, low: float = 0.0, high: float = math.inf) -> float:
-        """A finite number between these."""
+    def number(self, name: str, default: float | None, low: float = 0.0, high: float = LARGEST_NUMBER) -> float:
+        """A number between these; without a default it must be there."""
         value = self.get(name)
-        if value is None:
+        if value is None and default is not None:
             return default
-        if type(value) not in (int, float) or not math.isfinite(value) or not low <= value <= high:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
             raise self.error(name, f"got {_short(value)}, wanted a number from {low:g} to {high:g}")
         return float(value)
 
@@ -120,12 +121,16 @@ class Fields:
             raise self.error(name, f"got {_short(value)}, wanted an object")
         return Fields(self.where, value)
 
-    def done(self) -> None:
-        """Refuse the fields that nobody asked for, but for empty ones and those known to change nothing."""
+    def done(self, prefix: str = "") -> None:
+        """Refuse the fields, of those with this prefix, that nobody asked for; empty and harmless ones may stay."""
         for name, value in self.raw.items():
-            empty = value is None or value is False or value in ("", [], {}, 0)
-            if name not in self._asked and name not in HARMLESS and not empty:
+            unasked = name.startswith(prefix) and name not in self._asked and name not in HARMLESS
+            if unasked and not _is_empty(value):
                 raise self.error(name, f"unknown field with the value {_short(value)}; it might change the result")
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or (isinstance(value, (bool, int, float, str, list, dict)) and not value)
 
 
 def _short(value: object) -> str:

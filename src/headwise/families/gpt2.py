@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Any
 
 from headwise.families.fields import Fields
 from headwise.families.names import Names, Rule, Same, Split, Transpose, same
-from headwise.families.shared import ACTIVATION_NAMES, ACTIVATIONS
+from headwise.families.shared import ACTIVATION_NAMES, ACTIVATIONS, About
 from headwise.transformer.config import ModelConfig, Positions, StackConfig
 
+STACKS = {"decoder"}
 CLASSES = {"gpt2": {"GPT2LMHeadModel": "language", "GPT2Model": "body", "GPT2DoubleHeadsModel": "language"}}
 
 
-def read(fields: Fields, architecture: str, head: str, names: Collection[str]) -> ModelConfig:
+def read(fields: Fields, about: About) -> ModelConfig:
     """The configuration of a file."""
-    for name in ("add_cross_attention", "reorder_and_upcast_attn"):
-        fields.must_be(name, False)
+    # Its own order of products changes the rounding only, and only in half precision.
+    fields.flag("reorder_and_upcast_attn", False)
+    fields.must_be("add_cross_attention", False)
     vocabulary, dim = fields.size("vocab_size"), fields.size("n_embd")
     count = fields.size("n_positions", 1024)
     stack = StackConfig(
@@ -31,14 +33,15 @@ def read(fields: Fields, architecture: str, head: str, names: Collection[str]) -
         scale=None if fields.flag("scale_attn_weights", True) else 1.0,
         scale_by_layer=fields.flag("scale_attn_by_inverse_layer_idx", False),
         dropout=fields.number("resid_pdrop", 0.1, high=0.99),
+        embedding_dropout=fields.number("embd_pdrop", 0.1, high=0.99),
         attention_dropout=fields.number("attn_pdrop", 0.1, high=0.99),
     )
-    fields.number("embd_pdrop", 0.1, high=0.99)
     return ModelConfig(
         vocabulary=vocabulary,
         decoder=stack,
         tied=fields.flag("tie_word_embeddings", True),
         initialisation="normal_by_depth",
+        deviation=fields.number("initializer_range", 0.02),
         context=count,
         pad_id=fields.token("pad_token_id", vocabulary),
         begin_id=fields.token("bos_token_id", vocabulary),
@@ -60,8 +63,9 @@ def write(config: ModelConfig) -> dict[str, Any]:
         "scale_attn_weights": stack.scale is None,
         "scale_attn_by_inverse_layer_idx": stack.scale_by_layer,
         "resid_pdrop": stack.dropout,
-        "embd_pdrop": stack.dropout,
+        "embd_pdrop": stack.dropout if stack.embedding_dropout is None else stack.embedding_dropout,
         "attn_pdrop": stack.attention_dropout,
+        "initializer_range": config.deviation,
     }
 
 
@@ -97,20 +101,22 @@ def _turned(theirs: str, ours: str) -> list[Rule]:
 GGUF = ("gpt2",)
 
 
-def read_gguf(fields: Fields, architecture: str, names: Collection[str]) -> ModelConfig:
+def read_gguf(fields: Fields, architecture: str, shapes: Mapping[str, tuple[int, ...]]) -> ModelConfig:
     """The configuration in a GGUF file's metadata."""
-    dim, count = fields.size("gpt2.embedding_length"), fields.size("gpt2.context_length")
+    own = f"{architecture}."
+    dim, count = fields.size(own + "embedding_length"), fields.size(own + "context_length")
+    fields.must_be(own + "attention.causal", True)
     stack = StackConfig(
-        layers=fields.layers("gpt2.block_count"),
+        layers=fields.layers(own + "block_count"),
         dim=dim,
-        heads=fields.size("gpt2.attention.head_count"),
-        hidden=fields.size("gpt2.feed_forward_length", 4 * dim),
+        heads=fields.size(own + "attention.head_count"),
+        hidden=fields.size(own + "feed_forward_length", 4 * dim),
         causal=True,
         positions=Positions(kind="learned", count=count),
-        epsilon=fields.number("gpt2.attention.layer_norm_epsilon", 1e-5),
+        epsilon=fields.number(own + "attention.layer_norm_epsilon", 1e-5),
         activation="gelu_tanh",
     )
-    tied = "output.weight" not in names
+    tied = "output.weight" not in shapes
     return ModelConfig(vocabulary=0, decoder=stack, tied=tied, initialisation="normal_by_depth", context=count)
 
 

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Any
 
 from headwise.attention.scaling import RotaryScaling
 from headwise.families.fields import Fields
 from headwise.families.names import Names, Rule, Same, Unpermute, same
 from headwise.families.rope import read_rope, write_rope
-from headwise.families.shared import ACTIVATION_NAMES, ACTIVATIONS
+from headwise.families.shared import ACTIVATION_NAMES, ACTIVATIONS, About
 from headwise.transformer.config import ModelConfig, Positions, StackConfig
 
+STACKS = {"decoder"}
 CLASSES = {
     name: {f"{title}ForCausalLM": "language", f"{title}Model": "body"}
     for name, title in (("llama", "Llama"), ("mistral", "Mistral"), ("qwen2", "Qwen2"), ("qwen3", "Qwen3"))
 }
 
 
-def read(fields: Fields, architecture: str, head: str, names: Collection[str]) -> ModelConfig:
+def read(fields: Fields, about: About) -> ModelConfig:
     """The configuration of a file."""
+    architecture = about.architecture
     vocabulary, dim = fields.size("vocab_size"), fields.size("hidden_size")
     heads, layers = fields.size("num_attention_heads"), fields.layers("num_hidden_layers")
     context = fields.size("max_position_embeddings", 2048)
@@ -50,6 +52,7 @@ def read(fields: Fields, architecture: str, head: str, names: Collection[str]) -
         vocabulary=vocabulary,
         decoder=stack,
         tied=fields.flag("tie_word_embeddings", False),
+        deviation=fields.number("initializer_range", 0.02),
         context=context,
         pad_id=fields.token("pad_token_id", vocabulary),
         begin_id=fields.token("bos_token_id", vocabulary),
@@ -59,22 +62,21 @@ def read(fields: Fields, architecture: str, head: str, names: Collection[str]) -
 
 def _windows(fields: Fields, architecture: str, layers: int) -> tuple[int | None, ...]:
     """Mistral's window holds for all layers, Qwen's for the later ones, and only where it is switched on."""
-    kinds, first = fields.get("layer_types"), fields.get("max_window_layers")
-    used = fields.flag("use_sliding_window", False) or architecture == "mistral"
-    if fields.get("sliding_window") is None:
-        return ()
-    width = fields.size("sliding_window")
-    if not used:
-        return ()
-    if isinstance(kinds, list) and len(kinds) == layers and set(kinds) <= {"sliding_attention", "full_attention"}:
-        return tuple(width if kind == "sliding_attention" else None for kind in kinds)
-    if kinds is not None:
+    mistral, kinds = architecture == "mistral", fields.get("layer_types")
+    first = fields.whole("max_window_layers", 28)
+    width = None if fields.get("sliding_window") is None else fields.size("sliding_window")
+    if not mistral and not fields.flag("use_sliding_window", False):
+        width = None
+    known = ("sliding_attention", "full_attention")
+    if kinds is None:
+        windows = tuple(width if mistral or i >= first else None for i in range(layers))
+    elif isinstance(kinds, list) and len(kinds) == layers and all(kind in known for kind in kinds):
+        windows = tuple(width if kind == known[0] else None for kind in kinds)
+        if None in windows and mistral and width is not None:
+            raise fields.error("layer_types", "wanted sliding_attention everywhere: this family has no other layers")
+    else:
         raise fields.error("layer_types", f"wanted {layers} times sliding_attention or full_attention")
-    if architecture == "mistral":
-        return (width,) * layers
-    if type(first) is not int and first is not None:
-        raise fields.error("max_window_layers", "wanted a whole number")
-    return tuple(width if i >= (28 if first is None else first) else None for i in range(layers))
+    return windows if any(windows) else ()
 
 
 def write(config: ModelConfig) -> dict[str, Any]:
@@ -91,6 +93,7 @@ def write(config: ModelConfig) -> dict[str, Any]:
         "hidden_act": ACTIVATION_NAMES[stack.activation],
         "rms_norm_eps": stack.epsilon,
         "attention_dropout": stack.attention_dropout,
+        "initializer_range": config.deviation,
         **write_rope(stack.positions),
     }
     if config.architecture in ("llama", "qwen3"):
@@ -161,22 +164,20 @@ _THEIRS_IN_GGUF = {
 GGUF = ("llama", "qwen2", "qwen3")
 
 
-def read_gguf(fields: Fields, architecture: str, names: Collection[str]) -> ModelConfig:
+def read_gguf(fields: Fields, architecture: str, shapes: Mapping[str, tuple[int, ...]]) -> ModelConfig:
     """The configuration in a GGUF file's metadata."""
     own = f"{architecture}."
     dim, heads = fields.size(own + "embedding_length"), fields.size(own + "attention.head_count")
     head_dim = fields.size(own + "attention.key_length", dim // heads)
     context = fields.size(own + "context_length", 2048)
-    fields.must_be(own + "expert_count", 0)
-    fields.must_be(own + "attention.sliding_window", 0)
+    for name in ("attention.value_length", "rope.dimension_count"):
+        fields.must_be(own + name, head_dim)
+    fields.must_be(own + "attention.causal", True)
     positions = Positions(
         kind="rotary",
-        count=context,
-        base=fields.number(own + "rope.freq_base", 10000.0),
-        dims=fields.size(own + "rope.dimension_count", head_dim),
+        base=fields.number(own + "rope.freq_base", 10000.0, low=1.0),
         scaling=_gguf_scaling(fields, own, context),
     )
-    bias = "blk.0.attn_q.bias" in names
     stack = StackConfig(
         layers=fields.layers(own + "block_count"),
         dim=dim,
@@ -190,16 +191,18 @@ def read_gguf(fields: Fields, architecture: str, names: Collection[str]) -> Mode
         epsilon=fields.number(own + "attention.layer_norm_rms_epsilon", 1e-6),
         activation="silu",
         gated=True,
-        attention_bias=bias,
-        output_bias="blk.0.attn_output.bias" in names,
-        feedforward_bias="blk.0.ffn_up.bias" in names,
-        query_key_norm="blk.0.attn_q_norm.weight" in names,
+        attention_bias="blk.0.attn_q.bias" in shapes,
+        output_bias="blk.0.attn_output.bias" in shapes,
+        feedforward_bias="blk.0.ffn_up.bias" in shapes,
+        query_key_norm="blk.0.attn_q_norm.weight" in shapes,
     )
-    return ModelConfig(vocabulary=0, decoder=stack, tied="output.weight" not in names, context=context)
+    return ModelConfig(vocabulary=0, decoder=stack, tied="output.weight" not in shapes, context=context)
 
 
 def _gguf_scaling(fields: Fields, own: str, context: int) -> RotaryScaling | None:
     kind = fields.get(own + "rope.scaling.type")
+    fields.must_be(own + "rope.scaling.attn_factor", 1)
+    fields.flag(own + "rope.scaling.finetuned", False)
     if kind in (None, "none"):
         return None
     factor = fields.number(own + "rope.scaling.factor", 1.0)

@@ -113,11 +113,13 @@ class Unpermute(Same):
 
 @dataclass(frozen=True)
 class Sinusoids:
-    """The file repeats the fixed vectors of positions, which are computed here: read past, written all the same."""
+    """The file repeats the fixed vectors of positions, which are computed here: compared with those."""
 
     theirs: str
     count: int
     dim: int
+    written: bool = True
+    """Whether the reference library writes them too."""
     optional: bool = True
     parameters: tuple[str, ...] = ()
 
@@ -151,8 +153,17 @@ class Names:
     prefix: str = ""
     ties: Mapping[str, str] = field(default_factory=dict[str, str])
     """Names that repeat a parameter where the head is tied: compared with it, never written."""
+    older: Mapping[str, str] = field(default_factory=dict[str, str])
+    """How names once ended, and how they end now."""
     ignored: Sequence[str] = ()
     """Names, `*` standing for anything, of tensors that this computation does not need."""
+
+    def current(self, name: str) -> str:
+        """The name as it is written today."""
+        for old, new in self.older.items():
+            if name.endswith(old):
+                return name.removesuffix(old) + new
+        return name
 
     def rules(self, prefixed: bool) -> dict[str, Rule]:
         """The rules by the name in the file."""

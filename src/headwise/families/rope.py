@@ -2,69 +2,99 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from headwise.attention.scaling import RotaryScaling
+from headwise.errors import UnsupportedError
 from headwise.families.fields import Fields
 from headwise.transformer.config import Positions
+
+LEAST = 1e-6
+LEAST_BASE = 1.001
+"""The logarithm of the base is divided by."""
 
 
 def read_rope(fields: Fields, context: int) -> Positions:
     """The positions of a stack that rotates its queries and keys."""
     newer, older = fields.part("rope_parameters"), fields.part("rope_scaling")
-    base = fields.number("rope_theta", 10000.0, low=1.0)
+    base = fields.number("rope_theta", 10000.0, low=LEAST_BASE)
     fields.must_be("rope_interleaved", False)
+    fields.must_be("partial_rotary_factor", 1)
+    if newer is not None and older is not None:
+        for name in older.raw:
+            if newer.raw.get(name, older.raw[name]) != older.raw[name]:
+                raise fields.error("rope_scaling", f"contradicts rope_parameters: {name[:40]}")
     part = newer or older
-    dims = None
-    if part is not None:
-        base = part.number("rope_theta", base, low=1.0)
-        if part.number("partial_rotary_factor", 1.0, high=1.0) != 1.0:
-            raise fields.error("partial_rotary_factor", "wanted 1: the heads of these families are turned whole")
-    scaling = None if part is None else _scaling(part, context)
-    return Positions(kind="rotary", count=context, base=base, dims=dims, scaling=scaling)
+    if part is None:
+        return Positions(kind="rotary", base=base)
+    part.must_be("partial_rotary_factor", 1)
+    base = part.number("rope_theta", base, low=LEAST_BASE)
+    return Positions(kind="rotary", base=base, scaling=_scaling(part, context))
 
 
 def _scaling(part: Fields, context: int) -> RotaryScaling | None:
+    read = {"default": _none, "linear": _linear, "dynamic": _dynamic, "llama3": _llama3, "yarn": _yarn}
     kind = part.get("rope_type") or part.get("type") or "default"
-    if kind == "default":
-        return None
-    if kind not in ("linear", "dynamic", "llama3", "yarn"):
-        known = "default, linear, dynamic, llama3, yarn"
-        raise part.error("rope_type", f"got {str(kind)[:40]!r}, wanted one of {known}")
-    factor = part.number("factor", 1.0)
-    original = part.size("original_max_position_embeddings", context)
-    if kind == "linear":
-        scaling = RotaryScaling("linear", factor, original)
-    elif kind == "dynamic":
-        scaling = RotaryScaling("dynamic", factor, original)
-    elif kind == "llama3":
-        low, high = part.number("low_freq_factor", 1.0), part.number("high_freq_factor", 4.0)
-        scaling = RotaryScaling("llama3", factor, original, low, high)
-    else:
-        scaling = _yarn(part, factor, original)
-    if scaling.kind in ("llama3", "yarn") and scaling.low >= scaling.high:
-        raise part.error("rope_parameters", f"got the bounds {scaling.low:g} and {scaling.high:g}, wanted them to rise")
+    part.get("type")
+    if not isinstance(kind, str) or kind not in read:
+        raise part.error("rope_type", f"got {str(kind)[:40]!r}, wanted one of {', '.join(read)}")
+    scaling = read[kind](part, context)
     part.done()
+    if scaling is not None and scaling.low >= scaling.high:
+        raise part.error("rope_parameters", f"got the bounds {scaling.low:g} and {scaling.high:g}, wanted them to rise")
     return scaling
 
 
-def _yarn(part: Fields, factor: float, original: int) -> RotaryScaling:
-    slow, fast = part.number("beta_slow", 1.0), part.number("beta_fast", 32.0)
-    given = part.get("attention_factor")
-    attention = None if given is None else part.number("attention_factor", 1.0)
-    for name in ("mscale", "mscale_all_dim"):
-        part.must_be(name, 0)
-    truncate = part.flag("truncate", True)
-    return RotaryScaling("yarn", factor, original, slow, fast, attention, truncate=truncate)
+def _none(part: Fields, context: int) -> None:
+    part.number("factor", 1.0)
+    part.size("original_max_position_embeddings", context)
+
+
+# What some files say of the original length for the next two, the reference library does not use.
+def _linear(part: Fields, context: int) -> RotaryScaling:
+    part.size("original_max_position_embeddings", context)
+    return RotaryScaling("linear", _factor(part), context)
+
+
+def _dynamic(part: Fields, context: int) -> RotaryScaling:
+    part.size("original_max_position_embeddings", context)
+    return RotaryScaling("dynamic", _factor(part), context)
+
+
+def _llama3(part: Fields, context: int) -> RotaryScaling:
+    original = part.size("original_max_position_embeddings", context)
+    low, high = (part.number(f"{name}_freq_factor", None, low=LEAST) for name in ("low", "high"))
+    return RotaryScaling("llama3", _factor(part), original, low, high)
+
+
+def _yarn(part: Fields, context: int) -> RotaryScaling:
+    original = part.size("original_max_position_embeddings", context)
+    factor = context / original if part.get("factor") is None else _factor(part)
+    slow, fast = part.number("beta_slow", 1.0, low=LEAST), part.number("beta_fast", 32.0, low=LEAST)
+    one, all_dims = part.number("mscale", 0.0), part.number("mscale_all_dim", 0.0)
+    attention = None
+    if part.get("attention_factor") is not None:
+        attention = part.number("attention_factor", None)
+    elif one and all_dims and factor > 1:
+        grown = 0.1 * math.log(factor)
+        attention = (one * grown + 1) / (all_dims * grown + 1)
+    return RotaryScaling("yarn", factor, original, slow, fast, attention, truncate=part.flag("truncate", True))
+
+
+def _factor(part: Fields) -> float:
+    return part.number("factor", None, low=LEAST)
 
 
 def write_rope(positions: Positions) -> dict[str, Any]:
     """Both spellings, so that older and newer versions of the reference library read it."""
     scaling = positions.scaling
+    if scaling is not None and scaling.kind == "divided":
+        raise UnsupportedError("rotary angles divided by a table: the reference library has no such configuration")
     if scaling is None:
         return {"rope_theta": positions.base, "rope_parameters": _with_base(positions, {"rope_type": "default"})}
     fields: dict[str, Any] = {"rope_type": scaling.kind, "factor": scaling.factor}
-    if scaling.kind in ("llama3", "yarn", "dynamic"):
+    if scaling.kind in ("llama3", "yarn"):
         fields["original_max_position_embeddings"] = scaling.original
     if scaling.kind == "llama3":
         fields |= {"low_freq_factor": scaling.low, "high_freq_factor": scaling.high}

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 from headwise.families.fields import Fields
 from headwise.families.names import Names, Rule, Same, same
-from headwise.families.shared import ACTIVATION_NAMES, ACTIVATIONS
+from headwise.families.shared import ACTIVATION_NAMES, ACTIVATIONS, About
 from headwise.transformer.config import ModelConfig, Positions, StackConfig
 
+STACKS = {"encoder", "decoder"}
 CLASSES = {"t5": {"T5ForConditionalGeneration": "language", "T5Model": "body"}}
 _TIES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")
 _GATED = {"gated-gelu": "gelu_new", "gated-silu": "silu", "gated-relu": "relu", "gated-swish": "silu"}
 
 
-def read(fields: Fields, architecture: str, head: str, names: Collection[str]) -> ModelConfig:
+def read(fields: Fields, about: About) -> ModelConfig:
     """The configuration of a file."""
     fields.must_be("is_decoder", False)
+    fields.must_be("is_encoder_decoder", True)
+    # What the distances make needless, and what follows from "feed_forward_proj".
+    for name in ("n_positions", "dense_act_fn", "is_gated_act"):
+        fields.get(name)
     vocabulary, dim, layers = fields.size("vocab_size"), fields.size("d_model"), fields.layers("num_layers")
     kind = fields.choice("feed_forward_proj", {**{name: name for name in ACTIVATIONS}, **_GATED}, "relu")
     stack = StackConfig(
@@ -41,6 +45,7 @@ def read(fields: Fields, architecture: str, head: str, names: Collection[str]) -
         feedforward_bias=False,
         scale=1.0,
         dropout=fields.number("dropout_rate", 0.1, high=0.99),
+        activation_dropout=fields.number("dropout_rate", 0.1, high=0.99),
         attention_dropout=fields.number("dropout_rate", 0.1, high=0.99),
     )
     if stack.positions.buckets < 4 or stack.positions.farthest <= stack.positions.buckets // 2:
@@ -52,7 +57,7 @@ def read(fields: Fields, architecture: str, head: str, names: Collection[str]) -
         encoder=stack,
         decoder=replace(stack, layers=fields.layers("num_decoder_layers", layers), causal=True, cross=True),
         head_scale=dim**-0.5 if scaled else 1.0,
-        tied="lm_head.weight" not in names,
+        tied="lm_head.weight" not in about.names,
         initialisation="fan_in",
         deviation=fields.number("initializer_factor", 1.0),
         pad_id=fields.token("pad_token_id", vocabulary),
@@ -78,6 +83,7 @@ def write(config: ModelConfig) -> dict[str, Any]:
         "feed_forward_proj": f"gated-{activation}" if encoder.gated else activation,
         "layer_norm_epsilon": encoder.epsilon,
         "dropout_rate": encoder.dropout,
+        "initializer_factor": config.deviation,
         "scale_decoder_outputs": scaled,
         "tie_word_embeddings": scaled,
         "is_encoder_decoder": True,

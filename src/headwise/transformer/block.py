@@ -37,7 +37,12 @@ class Block(nn.Module):
         self.cross = _attention(config, layer) if config.cross else None
         self.cross_norm = make_norm(config.norm, config.dim, config.epsilon) if config.cross else None
         self.feedforward = FeedForward(
-            config.dim, config.hidden, config.activation, config.gated, config.feedforward_bias, config.dropout
+            config.dim,
+            config.hidden,
+            config.activation,
+            config.gated,
+            config.feedforward_bias,
+            config.activation_dropout,
         )
         self.feedforward_norm = make_norm(config.norm, config.dim, config.epsilon)
         self.dropout = nn.Dropout(config.dropout)

@@ -20,15 +20,6 @@ class ModelCache:
         self.kept: Tensor | None = None
         """[batch]: how many of them are tokens and not filling; None where all are."""
 
-    def positions(self, new: int, padding: Tensor | None, device: torch.device) -> Tensor:
-        """Where each new token stands, [token] or [batch, token]: filling does not count."""
-        if padding is None and self.kept is None:
-            return torch.arange(self.seen, self.seen + new, device=device)
-        before: Tensor | int = self.seen if self.kept is None else self.kept.unsqueeze(1)
-        if padding is None:
-            return before + torch.arange(new, device=device)
-        return (before + padding.long().cumsum(1) - 1).clamp(min=0)
-
     def advance(self, new: int, padding: Tensor | None) -> None:
         """Count the new tokens; called once by the stack, after all its blocks."""
         if padding is not None or self.kept is not None:
@@ -42,3 +33,15 @@ class ModelCache:
             cache.reorder(rows)
         if self.kept is not None:
             self.kept = self.kept.index_select(0, rows)
+
+
+def token_positions(
+    new: int, padding: Tensor | None, device: torch.device, seen: int = 0, kept: Tensor | None = None
+) -> Tensor:
+    """Where each of so many new tokens stands, [token] or [batch, token]: filling does not count."""
+    if padding is None and kept is None:
+        return torch.arange(seen, seen + new, device=device)
+    before: Tensor | int = seen if kept is None else kept.unsqueeze(1)
+    if padding is None:
+        return before + torch.arange(new, device=device)
+    return (before + padding.long().cumsum(1) - 1).clamp(min=0)

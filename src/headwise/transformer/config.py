@@ -18,7 +18,7 @@ class Positions:
 
     kind: Literal["none", "learned", "sinusoidal", "rotary", "buckets", "alibi"] = "none"
     count: int = 0
-    """learned: how many positions there are."""
+    """learned: how many positions there are; sinusoidal: how many the file of the reference library has room for."""
     offset: int = 0
     """learned: rows of the table that are left out before the first position."""
     layout: Literal["pairs", "halves"] = "pairs"
@@ -28,8 +28,11 @@ class Positions:
     dims: int | None = None
     """rotary: how many dimensions of a head are turned; None: all."""
     scaling: RotaryScaling | None = None
+    """rotary: how the angles are stretched."""
     buckets: int = 32
+    """buckets: how many there are."""
     farthest: int = 128
+    """buckets: the distance from which on all share one."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,13 @@ class StackConfig:
     scale_by_layer: bool = False
     """Whether it is divided by the number of the layer too, counted from one."""
     dropout: float = 0.0
+    """Of what each part adds, and of the embeddings."""
+    embedding_dropout: float | None = None
+    """None: as dropout."""
+    activation_dropout: float = 0.0
+    """Of the wide vectors within the feed-forward layer."""
     attention_dropout: float = 0.0
+    """Of the weights."""
 
     @property
     def size_of_head(self) -> int:

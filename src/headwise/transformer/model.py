@@ -104,10 +104,11 @@ class Encoder(Model):
     def embed(self, texts: str | Sequence[str], batch: int = 32, truncate: int | None = None) -> Tensor:
         """One vector of length one for each text: the mean of its tokens' vectors (Reimers and Gurevych 2019).
 
-        A text longer than the model allows is an error; `truncate` cuts every text to so many tokens instead.
+        A text longer than the model allows is an error; `truncate` cuts every text to so many tokens instead, the
+        special ones around it among them.
         """
         one = isinstance(texts, str)
-        rows = [self.tokenizer.encode(text)[:truncate] for text in ([texts] if one else texts)]
+        rows = [self._cut(self.tokenizer.encode(text), truncate) for text in ([texts] if one else texts)]
         longest = max(map(len, rows), default=0)
         if self.config.context and longest > self.config.context:
             raise ContextError(f"a text has {longest} tokens, and the model allows {self.config.context}")
@@ -117,6 +118,13 @@ class Encoder(Model):
             chosen = order[first : first + batch]
             vectors[torch.tensor(chosen)] = self._mean_vectors([rows[row] for row in chosen])
         return vectors[0] if one else vectors
+
+    def _cut(self, ids: list[int], longest: int | None) -> list[int]:
+        """At most so many ids; the special one at the end stays."""
+        if longest is None or len(ids) <= longest:
+            return ids
+        closing = ids[-1:] if ids[-1] in self.tokenizer.special_ids else []
+        return ids[: longest - len(closing)] + closing
 
     @torch.inference_mode()
     def _mean_vectors(self, rows: list[list[int]]) -> Tensor:

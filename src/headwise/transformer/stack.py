@@ -17,7 +17,7 @@ from headwise.attention.positions import (
 )
 from headwise.errors import ContextError
 from headwise.transformer.block import Block, Surroundings
-from headwise.transformer.cache import ModelCache
+from headwise.transformer.cache import ModelCache, token_positions
 from headwise.transformer.config import StackConfig
 from headwise.transformer.norms import make_norm
 
@@ -33,7 +33,7 @@ class Stack(nn.Module):
         self.buckets = _buckets(config)
         self.token_types = nn.Embedding(token_types, config.dim) if token_types else None
         self.embedding_norm = make_norm(config.norm, config.dim, config.epsilon) if config.embedding_norm else None
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout if config.embedding_dropout is None else config.embedding_dropout)
         self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.layers))
         self.norm = make_norm(config.norm, config.dim, config.epsilon) if config.final_norm else None
 
@@ -50,13 +50,14 @@ class Stack(nn.Module):
     ) -> Tensor:
         """Embeddings [batch, token, dim] to vectors of the same shape; padding: True for tokens, False for filling."""
         check_padding("padding", padding, x)
+        check_documents(documents, x, cache)
         places = self._places(x, padding, documents, cache)
         x = self._embed(x, places, token_types)
         seen = 0 if cache is None else cache.seen
         around = Surroundings(
             mask=Mask(causal=self.config.causal, padding=padding, documents=documents),
             bias=self._bias(x, seen),
-            rotation=self._rotation(x, places, seen),
+            rotation=self._rotation(x, places, seen, documents),
             memory=memory,
             memory_mask=Mask(padding=memory_padding),
         )
@@ -88,20 +89,28 @@ class Stack(nn.Module):
 
     def _places(self, x: Tensor, padding: Tensor | None, documents: Tensor | None, cache: ModelCache | None) -> Tensor:
         """The position of each token, [token] or [batch, token]."""
+        seen, kept = (0, None) if cache is None else (cache.seen, cache.kept)
         if documents is not None:
-            return _within_documents(documents)
-        known = ModelCache(self.config) if cache is None else cache
-        places = known.positions(x.shape[1], padding, x.device)
-        positions = self.config.positions
-        last = known.seen + x.shape[1] if padding is None and known.kept is None else None
-        if positions.kind == "learned":
-            last = int(places.max()) + 1 if last is None and places.numel() else last or 0
-            if last > positions.count:
-                raise ContextError(f"the text has {last} tokens, and the model allows {positions.count}")
+            places = _within_documents(documents)
+        else:
+            places = token_positions(x.shape[1], padding, x.device, seen, kept)
+        count = self.config.positions.count
+        # No position is beyond the number of tokens, filling included; the largest is looked up only where that is.
+        if self.config.positions.kind == "learned" and seen + x.shape[1] > count:
+            longest = int(places.max()) + 1 if places.numel() else 0
+            if longest > count:
+                raise ContextError(f"the text has {longest} tokens, and the model allows {count}")
         return places
 
-    def _rotation(self, x: Tensor, places: Tensor, seen: int) -> Rotation | None:
-        return None if self.rotary is None else self.rotary(places, x.dtype, seen + x.shape[1])
+    def _rotation(self, x: Tensor, places: Tensor, seen: int, documents: Tensor | None) -> Rotation | None:
+        if self.rotary is None:
+            return None
+        length: int | Tensor = seen + x.shape[1]
+        scaling = self.config.positions.scaling
+        if scaling is not None and scaling.kind == "dynamic" and places.ndim == 2:
+            # The angles depend on how long the text is; each row, and each text packed in one, has its own length.
+            length = places.amax(1, keepdim=True) + 1 if documents is None else _document_lengths(places)
+        return self.rotary(places, x.dtype, length)
 
     def _bias(self, x: Tensor, seen: int) -> DistanceBias | None:
         if isinstance(self.buckets, RelativeBuckets):
@@ -120,12 +129,32 @@ def check_padding(name: str, padding: Tensor | None, x: Tensor) -> None:
         raise ValueError(f"{name}: got shape {list(padding.shape)} of {kind}, wanted {list(x.shape[:2])} of bool")
 
 
+def check_documents(documents: Tensor | None, x: Tensor, cache: ModelCache | None) -> None:
+    """Documents are [batch, token] integers, and are not continued from a cache."""
+    if documents is None:
+        return
+    if documents.dtype not in (torch.int64, torch.int32) or documents.shape != x.shape[:2]:
+        kind = str(documents.dtype).removeprefix("torch.")
+        raise ValueError(f"documents: got shape {list(documents.shape)} of {kind}, wanted {list(x.shape[:2])} of int64")
+    if cache is not None:
+        raise ValueError("documents: got them beside a cache, wanted one of the two")
+
+
 def _within_documents(documents: Tensor) -> Tensor:
     """Positions that begin anew with each document of a row."""
     indices = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
     first = torch.ones_like(documents, dtype=torch.bool)
     first[:, 1:] = documents[:, 1:] != documents[:, :-1]
     return indices - torch.where(first, indices, 0).cummax(1).values
+
+
+def _document_lengths(places: Tensor) -> Tensor:
+    """How many tokens the document of each token has, given the positions within documents."""
+    indices = torch.arange(places.shape[1], device=places.device).expand_as(places)
+    last = torch.ones_like(places, dtype=torch.bool)
+    last[:, :-1] = places[:, 1:] == 0
+    ends = torch.where(last, indices, places.shape[1]).flip(1).cummin(1).values.flip(1)
+    return places.gather(1, ends) + 1
 
 
 def _added_positions(config: StackConfig) -> nn.Module | None:

@@ -133,6 +133,8 @@ class KeyValueCache:
 
 def _writable(buffer: Tensor) -> bool:
     """What was made in inference mode may not be written outside of it."""
+    if torch.compiler.is_compiling():
+        return True
     return torch.is_inference_mode_enabled() or not buffer.is_inference()
 
 

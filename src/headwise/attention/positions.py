@@ -200,8 +200,8 @@ class RelativeBuckets(nn.Module):
 
     def forward(self, queries: int, keys: int) -> DistanceBias:
         """The bias for so many queries, the last of which stands at the last key."""
-        distances = torch.arange(-(keys - 1), queries, device=self.weight.device)
-        return DistanceBias(self.weight[self.bucket(distances)].T, zero=keys - 1)
+        distances = _distances(queries, keys, self.weight.device)
+        return DistanceBias(self.weight[self.bucket(distances)].T, zero=max(keys - 1, 0))
 
     def bucket(self, distance: Tensor) -> Tensor:
         """Half of the buckets hold one distance each, the other half ranges that grow to `farthest`."""
@@ -235,6 +235,11 @@ class ALiBi(nn.Module):
 
     def forward(self, queries: int, keys: int, device: torch.device | None = None) -> DistanceBias:
         """The bias for so many queries, the last of which stands at the last key."""
-        distances = torch.arange(-(keys - 1), queries, device=device).abs()
+        distances = _distances(queries, keys, device).abs()
         slopes = torch.tensor(self.slopes(), device=device)
-        return DistanceBias(-slopes.unsqueeze(1) * distances, zero=keys - 1)
+        return DistanceBias(-slopes.unsqueeze(1) * distances, zero=max(keys - 1, 0))
+
+
+def _distances(queries: int, keys: int, device: torch.device | None) -> Tensor:
+    """Every distance that occurs, from the last query to the first key up to the first query to the last key."""
+    return torch.arange(-max(keys - 1, 0), max(queries, 1), device=device)

@@ -12,7 +12,7 @@ from checkpoint_files import gguf_bytes, gguf_tensor, gguf_text, gguf_value, wri
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from gguf.quants import dequantize
 
-from headwise.checkpoints.gguf import QUANTISED, open_gguf
+from headwise.checkpoints.gguf import KINDS, QUANTISED, open_gguf
 from headwise.errors import CheckpointError
 
 F32 = 0
@@ -94,6 +94,11 @@ def random_blocks(kind: str, rows: int, blocks: int) -> bytes:
         width = 2 if kind in ("Q4_0", "Q5_0", "Q8_0") else 4
         raw[:, :width] = scales[:, :width]
     return raw.tobytes()
+
+
+def test_the_table_of_kinds_is_the_packages() -> None:
+    theirs = {int(kind): (kind.name, *sizes) for kind, sizes in GGML_QUANT_SIZES.items()}
+    assert {number: theirs[number] for number in KINDS} == KINDS
 
 
 def one_tensor(tmp_path: Path, kind: str, content: bytes, dims: tuple[int, ...]) -> Path:
@@ -215,7 +220,7 @@ LIES = {
     "key twice": (head(0, 2, (gguf_text("k") + gguf_value("v")) * 2), "k: occurs twice"),
     "dimensions": (head(1, 0, gguf_text("w") + struct.pack("<I", 1_000_000) + bytes(64)), "w: has 1000000 dimensions"),
     "kind": (head(1, 0, gguf_tensor("w", (4,), 9999, 0) + bytes(64)), "w: kind 9999"),
-    "kind not read": (head(1, 0, gguf_tensor("w", (32,), 9, 0) + bytes(64)), "w: kind Q8_1"),
+    "kind not read": (head(1, 0, gguf_tensor("w", (32,), 9, 0) + bytes(64)), "w: kind 9 is not one of"),
     "overflow": (head(1, 0, gguf_tensor("w", (2**40, 2**40), 0, 0) + bytes(64)), "w: .*too many"),
     "range": (head(1, 0, gguf_tensor("w", (2**20,), 0, 0) + bytes(64)), "w: .*outside"),
     "offset": (head(1, 0, gguf_tensor("w", (4,), 0, 2**63) + bytes(64)), "w: .*outside"),

@@ -3,9 +3,9 @@
 from typing import Any
 
 import torch
+from blocks_by_hand import random_weight
 from torch import nn
 
-from blocks_by_hand import random_weight
 from headwise.packed.linear import PackedEmbedding, PackedLinear
 from headwise.transformer.config import ModelConfig, StackConfig
 from headwise.transformer.model import Decoder

@@ -1,11 +1,21 @@
 /* The kernels, once per kind of processor: included by kernel.c with NAME, LEVEL_* and the target set.
  * Every lane sums its row's blocks in order, so results do not depend on threads or on how rows are batched. */
 
-typedef float NAME(vec) __attribute__((vector_size(64)));
-typedef int32_t NAME(ivec) __attribute__((vector_size(64)));
-typedef float NAME(vec_anywhere) __attribute__((vector_size(64), aligned(2), may_alias));
-typedef uint16_t NAME(hvec_anywhere) __attribute__((vector_size(32), aligned(2), may_alias));
-typedef int8_t NAME(bvec) __attribute__((vector_size(16), aligned(1), may_alias));
+#if defined(LEVEL_AVX512)
+#define LANES 16 /* floats in a register */
+#elif defined(LEVEL_AVX2)
+#define LANES 8
+#else
+#define LANES 4
+#endif
+#define PARTS (GROUP / LANES)
+#define WIDE (LANES == 4 ? 8 : 64 / LANES) /* registers that sum up values of attention */
+
+typedef float NAME(vec) __attribute__((vector_size(4 * LANES)));
+typedef int32_t NAME(ivec) __attribute__((vector_size(4 * LANES)));
+typedef float NAME(vec_anywhere) __attribute__((vector_size(4 * LANES), aligned(2), may_alias));
+typedef uint16_t NAME(hvec_anywhere) __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
+typedef int8_t NAME(bvec_anywhere) __attribute__((vector_size(LANES), aligned(1), may_alias));
 #define vec NAME(vec)
 #define ivec NAME(ivec)
 #define LOAD(address) (*(const NAME(vec_anywhere) *)(address))
@@ -18,10 +28,7 @@ ALWAYS_INLINE vec NAME(fused)(vec a, vec b, vec c) {
 #if defined(LEVEL_AVX512)
     return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 #elif defined(LEVEL_AVX2)
-    union { vec whole; __m256 half[2]; } x = {a}, y = {b}, z = {c};
-    z.half[0] = _mm256_fmadd_ps(x.half[0], y.half[0], z.half[0]);
-    z.half[1] = _mm256_fmadd_ps(x.half[1], y.half[1], z.half[1]);
-    return z.whole;
+    return (vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 #else
     return a * b + c;
 #endif
@@ -31,28 +38,18 @@ ALWAYS_INLINE float NAME(add_up)(vec x) {
 #if defined(LEVEL_AVX512)
     return _mm512_reduce_add_ps((__m512)x);
 #elif defined(LEVEL_AVX2)
-    union { vec whole; __m256 half[2]; } v = {x};
-    __m256 eight = _mm256_add_ps(v.half[0], v.half[1]);
-    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128((__m256)x), _mm256_extractf128_ps((__m256)x, 1));
     __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 #else
-    union { vec whole; float lane[16]; } v = {x};
-    for (int half = 8; half; half /= 2)
-        for (int i = 0; i < half; i++) v.lane[i] += v.lane[i + half];
-    return v.lane[0];
+    return (x[0] + x[2]) + (x[1] + x[3]);
 #endif
 }
 
 ALWAYS_INLINE float NAME(greatest_of)(vec x) {
-#if defined(LEVEL_AVX512)
-    return _mm512_reduce_max_ps((__m512)x);
-#else
-    union { vec whole; float lane[16]; } v = {x};
-    for (int half = 8; half; half /= 2)
-        for (int i = 0; i < half; i++) v.lane[i] = v.lane[i + half] > v.lane[i] ? v.lane[i + half] : v.lane[i];
-    return v.lane[0];
-#endif
+    float most = x[0];
+    for (int i = 1; i < LANES; i++) most = x[i] > most ? x[i] : most;
+    return most;
 }
 
 /* e^x by range reduction and a polynomial of degree 6 (Taylor: |r| <= ln2 / 2 leaves 2e-7 relative). */
@@ -77,23 +74,27 @@ ALWAYS_INLINE vec NAME(exponential)(vec x) {
 static void NAME(round_blocks)(Rows x, long first, long end) {
     const vec magic = SPREAD(12582912.0f); /* adding it rounds to a whole number, half to even */
     for (long block = first; block < end; block++) {
-        vec low = LOAD(x.exact + block * BLOCK), high = LOAD(x.exact + block * BLOCK + 16);
-        float most = NAME(greatest_of)(GREATER(GREATER(low, -low), GREATER(high, -high)));
-        float spoil = NAME(add_up)(low * 0.0f + high * 0.0f);
+        const float *from = x.exact + block * BLOCK;
+        vec most_of = {0}, spoils = {0}, totals = {0};
+        for (int i = 0; i < BLOCK; i += LANES) {
+            vec y = LOAD(from + i);
+            most_of = GREATER(GREATER(y, -y), most_of);
+            spoils += y * 0.0f;
+        }
+        float most = NAME(greatest_of)(most_of), spoil = NAME(add_up)(spoils);
         int usable = most > 1e-30f && spoil == 0.0f;
         float inverse = usable ? 127.0f / most : 0.0f;
-        ivec a = {0}, b = {0};
-        if (usable) {
-            a = (ivec)(low * inverse + magic) - (ivec)magic;
-            b = (ivec)(high * inverse + magic) - (ivec)magic;
+        for (int i = 0; i < BLOCK; i += LANES) {
+            vec y = magic;
+            if (usable) y += LOAD(from + i) * inverse;
+            totals += y - magic;
+            *(NAME(bvec_anywhere) *)(x.values + block * BLOCK + i) =
+                __builtin_convertvector((ivec)y - (ivec)magic, NAME(bvec_anywhere));
         }
-        NAME(bvec) *values = (NAME(bvec) *)(x.values + block * BLOCK);
-        values[0] = __builtin_convertvector(a, NAME(bvec));
-        values[1] = __builtin_convertvector(b, NAME(bvec));
-        int32_t total = (int32_t)NAME(add_up)(__builtin_convertvector(a + b, vec));
+        float total = NAME(add_up)(totals);
         x.scales[block] = spoil != 0.0f ? spoil : usable ? most / 127.0f : 0.0f;
-        x.totals[block] = total;
-        x.sums[block] = x.scales[block] * (float)total;
+        x.totals[block] = (int32_t)total;
+        x.sums[block] = x.scales[block] * total;
     }
 }
 
@@ -101,20 +102,17 @@ ALWAYS_INLINE vec NAME(halves)(const uint8_t *address) {
 #if defined(LEVEL_AVX512)
     return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)address));
 #elif defined(LEVEL_AVX2)
-    union { __m256 half[2]; vec whole; } v;
-    v.half[0] = _mm256_cvtph_ps(_mm_loadu_si128((const void *)address));
-    v.half[1] = _mm256_cvtph_ps(_mm_loadu_si128((const void *)(address + 16)));
-    return v.whole;
+    return (vec)_mm256_cvtph_ps(_mm_loadu_si128((const void *)address));
 #else
-    union { vec whole; float lane[16]; } v;
-    uint16_t half[16];
-    memcpy(half, address, 32);
-    for (int i = 0; i < 16; i++) v.lane[i] = half_to_float(half[i]);
-    return v.whole;
+    vec v;
+    uint16_t half[LANES];
+    memcpy(half, address, sizeof half);
+    for (int i = 0; i < LANES; i++) v[i] = half_to_float(half[i]);
+    return v;
 #endif
 }
 
-/* The 16 rows' values of one block, ready to be multiplied: eight quads of columns. */
+/* The values of LANES rows in one block, ready to be multiplied: eight quads of columns. */
 #if defined(LEVEL_AVX512)
 typedef struct { __m512i quad[8]; } NAME(Block);
 ALWAYS_INLINE NAME(Block) NAME(open)(const uint8_t *data, int bits) {
@@ -140,98 +138,89 @@ ALWAYS_INLINE vec NAME(dot)(const NAME(Block) *block, const int8_t *x, int32_t t
     return (vec)_mm512_cvtepi32_ps(sum);
 }
 #elif defined(LEVEL_AVX2)
-typedef struct { __m256i quad[8][2]; } NAME(Block);
+typedef struct { __m256i quad[8]; } NAME(Block);
 ALWAYS_INLINE NAME(Block) NAME(open)(const uint8_t *data, int bits) {
     NAME(Block) block;
     const __m256i nibble = _mm256_set1_epi8(15);
-    for (int half = 0; half < 2; half++)
-        for (int i = 0; i < (bits == 4 ? 4 : 8); i++) {
-            __m256i all = _mm256_loadu_si256((const void *)(data + 64 * i + 32 * half));
-            block.quad[i][half] = bits == 4 ? _mm256_and_si256(all, nibble) : all;
-            if (bits == 4) block.quad[i + 4][half] = _mm256_and_si256(_mm256_srli_epi16(all, 4), nibble);
-        }
+    for (int i = 0; i < (bits == 4 ? 4 : 8); i++) {
+        __m256i all = _mm256_loadu_si256((const void *)(data + 64 * i));
+        block.quad[i] = bits == 4 ? _mm256_and_si256(all, nibble) : all;
+        if (bits == 4) block.quad[i + 4] = _mm256_and_si256(_mm256_srli_epi16(all, 4), nibble);
+    }
     return block;
 }
 /* 8 x 2 x 15 x 127 and 2 x 128 x 127 both fit 16 bits, so nothing saturates. */
 ALWAYS_INLINE vec NAME(dot)(const NAME(Block) *block, const int8_t *x, int32_t total, int bits, int offset) {
     const __m256i ones = _mm256_set1_epi16(1);
-    union { __m256 half[2]; vec whole; } result;
-    for (int half = 0; half < 2; half++) {
-        __m256i sum = _mm256_set1_epi32(-total * offset), pairs = _mm256_setzero_si256();
-        for (int i = 0; i < 8; i++) {
-            int32_t four;
-            memcpy(&four, x + 4 * i, 4);
-            __m256i w = block->quad[i][half], v = _mm256_set1_epi32(four);
-            if (bits == 4)
-                pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(w, v));
-            else
-                sum = _mm256_add_epi32(
-                    sum, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(v, w)), ones));
-        }
-        if (bits == 4) sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, ones));
-        result.half[half] = _mm256_cvtepi32_ps(sum);
+    __m256i sum = _mm256_set1_epi32(-total * offset), pairs = _mm256_setzero_si256();
+    for (int i = 0; i < 8; i++) {
+        int32_t four;
+        memcpy(&four, x + 4 * i, 4);
+        __m256i w = block->quad[i], v = _mm256_set1_epi32(four);
+        if (bits == 4)
+            pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(w, v));
+        else
+            sum = _mm256_add_epi32(
+                sum, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(v, w)), ones));
     }
-    return result.whole;
+    if (bits == 4) sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, ones));
+    return (vec)_mm256_cvtepi32_ps(sum);
 }
 #elif defined(LEVEL_NEON)
-typedef struct { int8x16_t quad[8][4]; } NAME(Block);
+typedef struct { int8x16_t quad[8]; } NAME(Block);
 ALWAYS_INLINE NAME(Block) NAME(open)(const uint8_t *data, int bits) {
     NAME(Block) block;
-    for (int i = 0; i < (bits == 4 ? 4 : 8); i++)
-        for (int part = 0; part < 4; part++) {
-            uint8x16_t all = vld1q_u8(data + 64 * i + 16 * part);
-            block.quad[i][part] = vreinterpretq_s8_u8(bits == 4 ? vandq_u8(all, vdupq_n_u8(15)) : all);
-            if (bits == 4) block.quad[i + 4][part] = vreinterpretq_s8_u8(vshrq_n_u8(all, 4));
-        }
+    for (int i = 0; i < (bits == 4 ? 4 : 8); i++) {
+        uint8x16_t all = vld1q_u8(data + 64 * i);
+        block.quad[i] = vreinterpretq_s8_u8(bits == 4 ? vandq_u8(all, vdupq_n_u8(15)) : all);
+        if (bits == 4) block.quad[i + 4] = vreinterpretq_s8_u8(vshrq_n_u8(all, 4));
+    }
     return block;
 }
 ALWAYS_INLINE vec NAME(dot)(const NAME(Block) *block, const int8_t *x, int32_t total, int bits, int offset) {
-    union { float32x4_t part[4]; vec whole; } result;
+    int32x4_t sum = vdupq_n_s32(-total * offset);
     (void)bits;
-    for (int part = 0; part < 4; part++) {
-        int32x4_t sum = vdupq_n_s32(-total * offset);
-        for (int i = 0; i < 8; i++) {
-            int32_t four;
-            memcpy(&four, x + 4 * i, 4);
-            sum = vdotq_s32(sum, block->quad[i][part], vreinterpretq_s8_s32(vdupq_n_s32(four)));
-        }
-        result.part[part] = vcvtq_f32_s32(sum);
+    for (int i = 0; i < 8; i++) {
+        int32_t four;
+        memcpy(&four, x + 4 * i, 4);
+        sum = vdotq_s32(sum, block->quad[i], vreinterpretq_s8_s32(vdupq_n_s32(four)));
     }
-    return result.whole;
+    return (vec)vcvtq_f32_s32(sum);
 }
 #else
-typedef struct { int16_t column[BLOCK][GROUP]; } NAME(Block);
+/* Without products of small integers the sums are made in floats, which are exact for such small numbers. */
+typedef struct { vec column[BLOCK]; } NAME(Block);
 ALWAYS_INLINE NAME(Block) NAME(open)(const uint8_t *data, int bits) {
     NAME(Block) block;
-    for (int column = 0; column < BLOCK; column++)
-        for (int lane = 0; lane < GROUP; lane++) {
-            uint8_t byte = data[(bits == 4 ? column / 4 % 4 : column / 4) * 64 + lane * 4 + column % 4];
-            block.column[column][lane] = bits == 4 ? (column < 16 ? byte & 15 : byte >> 4) : (int8_t)byte;
+    for (int quad = 0; quad < (bits == 4 ? 4 : 8); quad++)
+        for (int column = 0; column < 4; column++) {
+            const uint8_t *from = data + 64 * quad + column;
+            ivec four = {from[0], from[4], from[8], from[12]};
+            vec *to = block.column + 4 * quad + column;
+            *to = __builtin_convertvector(bits == 4 ? four & 15 : (four ^ 128) - 128, vec);
+            if (bits == 4) to[16] = __builtin_convertvector(four >> 4, vec);
         }
     return block;
 }
 ALWAYS_INLINE vec NAME(dot)(const NAME(Block) *block, const int8_t *x, int32_t total, int bits, int offset) {
-    union { vec whole; float lane[16]; } result;
-    int32_t sum[GROUP];
+    vec sum = SPREAD((float)(-total * offset));
     (void)bits;
-    for (int lane = 0; lane < GROUP; lane++) sum[lane] = -total * offset;
-    for (int column = 0; column < BLOCK; column++)
-        for (int lane = 0; lane < GROUP; lane++) sum[lane] += block->column[column][lane] * x[column];
-    for (int lane = 0; lane < GROUP; lane++) result.lane[lane] = (float)sum[lane];
-    return result.whole;
+    for (int column = 0; column < BLOCK; column++) sum += block->column[column] * (float)x[column];
+    return sum;
 }
 #endif
 
 /* y = sum over blocks of scale_w scale_x dot(w, x) + minimum_w sum(x), for `tokens` (a constant) rows of x at once. */
 ALWAYS_INLINE void NAME(tile)(const uint8_t *data, const Rows *x, const int tokens, const int bits, const int minimum,
-                              const int offset, float out[TILE][GROUP]) {
+                              const int offset, const int part, float out[TILE][GROUP]) {
     const long blocks = x->columns / BLOCK, size = GROUP * (2 + 2 * minimum + BLOCK * bits / 8);
     vec sums[TILE];
     for (int t = 0; t < tokens; t++) sums[t] = (vec){0};
     for (long b = 0; b < blocks; b++, data += size) {
-        for (int line = 0; line < size; line += 64) __builtin_prefetch(data + PREFETCH + line);
-        vec scale = NAME(halves)(data), least = minimum ? NAME(halves)(data + 32) : (vec){0};
-        NAME(Block) block = NAME(open)(data + 32 + 32 * minimum, bits);
+        for (int line = 0; part == 0 && line < size; line += 64) __builtin_prefetch(data + PREFETCH + line);
+        const uint8_t *own = data + 2 * LANES * part;
+        vec scale = NAME(halves)(own), least = minimum ? NAME(halves)(own + 32) : (vec){0};
+        NAME(Block) block = NAME(open)(data + 32 + 32 * minimum + 4 * LANES * part, bits);
         for (int t = 0; t < tokens; t++) {
             long at = t * blocks + b;
             vec dot = NAME(dot)(&block, x->values + at * BLOCK, x->totals[at], bits, offset);
@@ -239,19 +228,21 @@ ALWAYS_INLINE void NAME(tile)(const uint8_t *data, const Rows *x, const int toke
             if (minimum) sums[t] = NAME(fused)(least, SPREAD(x->sums[at]), sums[t]);
         }
     }
-    for (int t = 0; t < tokens; t++) STORE(out[t], sums[t]);
+    for (int t = 0; t < tokens; t++) STORE(out[t] + LANES * part, sums[t]);
 }
 
-#define TILES(bits, minimum, offset)                                       \
-    switch (tokens) {                                                      \
-        case 1: NAME(tile)(data, &x, 1, bits, minimum, offset, out); return; \
-        case 2: NAME(tile)(data, &x, 2, bits, minimum, offset, out); return; \
-        case 3: NAME(tile)(data, &x, 3, bits, minimum, offset, out); return; \
-        case 4: NAME(tile)(data, &x, 4, bits, minimum, offset, out); return; \
-        case 5: NAME(tile)(data, &x, 5, bits, minimum, offset, out); return; \
-        case 6: NAME(tile)(data, &x, 6, bits, minimum, offset, out); return; \
-        case 7: NAME(tile)(data, &x, 7, bits, minimum, offset, out); return; \
-        default: NAME(tile)(data, &x, 8, bits, minimum, offset, out); return; \
+#define ALL_PARTS(tokens, bits, minimum, offset) \
+    for (int part = 0; part < PARTS; part++) NAME(tile)(data, &x, tokens, bits, minimum, offset, part, out)
+#define TILES(bits, minimum, offset)                                  \
+    switch (tokens) {                                                 \
+        case 1: ALL_PARTS(1, bits, minimum, offset); return;          \
+        case 2: ALL_PARTS(2, bits, minimum, offset); return;          \
+        case 3: ALL_PARTS(3, bits, minimum, offset); return;          \
+        case 4: ALL_PARTS(4, bits, minimum, offset); return;          \
+        case 5: ALL_PARTS(5, bits, minimum, offset); return;          \
+        case 6: ALL_PARTS(6, bits, minimum, offset); return;          \
+        case 7: ALL_PARTS(7, bits, minimum, offset); return;          \
+        default: ALL_PARTS(8, bits, minimum, offset); return;         \
     }
 
 static void NAME(multiply_floats)(const Weight *w, long group, Rows x, int tokens, float out[TILE][GROUP]) {
@@ -260,9 +251,9 @@ static void NAME(multiply_floats)(const Weight *w, long group, Rows x, int token
         for (int t = 0; t < tokens; t++) {
             const float *weights = (const float *)w->data + (row + lane) * w->columns, *y = x.exact + t * x.columns;
             vec sum = {0}, other = {0};
-            for (long i = 0; i < x.columns; i += 32) {
+            for (long i = 0; i < x.columns; i += 2 * LANES) {
                 sum = NAME(fused)(LOAD(weights + i), LOAD(y + i), sum);
-                other = NAME(fused)(LOAD(weights + i + 16), LOAD(y + i + 16), other);
+                other = NAME(fused)(LOAD(weights + i + LANES), LOAD(y + i + LANES), other);
             }
             out[t][lane] = NAME(add_up)(sum + other);
         }
@@ -294,15 +285,15 @@ static void NAME(widen)(const Weight *w, long row, void *out, int bfloat) {
     for (long b = 0; b < blocks; b++, data += size) {
         float scale = half_to_float(((const uint16_t *)data)[lane]);
         float least = w->has_minimum ? half_to_float(((const uint16_t *)data)[GROUP + lane]) : 0.0f;
-        union { uint8_t byte[BLOCK]; NAME(bvec) half[2]; } held;
-        for (int i = 0; i < (bits == 4 ? 4 : 8); i++) memcpy(held.byte + 4 * i, data + start + 64 * i + 4 * lane, 4);
-        for (int half = 0; half < 2; half++) {
-            ivec value = __builtin_convertvector(held.half[bits == 4 ? 0 : half], ivec);
-            if (bits == 4) value = (half ? value >> 4 : value) & 15;
+        uint8_t held[BLOCK];
+        for (int i = 0; i < (bits == 4 ? 4 : 8); i++) memcpy(held + 4 * i, data + start + 64 * i + 4 * lane, 4);
+        for (int i = 0; i < BLOCK; i += LANES) {
+            const uint8_t *from = held + (bits == 4 ? i % 16 : i);
+            ivec value = __builtin_convertvector(*(const NAME(bvec_anywhere) *)from, ivec);
+            if (bits == 4) value = (i < 16 ? value : value >> 4) & 15;
             vec weight = __builtin_convertvector(value - w->offset, vec) * scale + least; /* the product is exact */
-            long at = b * BLOCK + 16 * half;
-            if (bfloat) *(NAME(hvec_anywhere) *)((uint16_t *)out + at) = NAME(shorten)(weight);
-            else STORE((float *)out + at, weight);
+            if (bfloat) *(NAME(hvec_anywhere) *)((uint16_t *)out + b * BLOCK + i) = NAME(shorten)(weight);
+            else STORE((float *)out + b * BLOCK + i, weight);
         }
     }
 }
@@ -310,11 +301,11 @@ static void NAME(widen)(const Weight *w, long row, void *out, int bfloat) {
 static void NAME(normalise)(const float *x, const float *scale, const float *shift, float epsilon, int kind, long count,
                             float *out) {
     vec sum = {0}, squares = {0};
-    for (long i = 0; kind == 1 && i < count; i += 16) sum += LOAD(x + i);
+    for (long i = 0; kind == 1 && i < count; i += LANES) sum += LOAD(x + i);
     float mean = NAME(add_up)(sum) / (float)count;
-    for (long i = 0; i < count; i += 16) squares += (LOAD(x + i) - mean) * (LOAD(x + i) - mean);
+    for (long i = 0; i < count; i += LANES) squares += (LOAD(x + i) - mean) * (LOAD(x + i) - mean);
     float factor = 1.0f / __builtin_sqrtf(NAME(add_up)(squares) / (float)count + epsilon);
-    for (long i = 0; i < count; i += 16) {
+    for (long i = 0; i < count; i += LANES) {
         vec y = (LOAD(x + i) - mean) * factor;
         if (scale) y *= LOAD(scale + i);
         if (shift) y += LOAD(shift + i);
@@ -323,54 +314,60 @@ static void NAME(normalise)(const float *x, const float *scale, const float *shi
 }
 
 static void NAME(activate)(float *g, const float *u, int kind, long count) {
-    for (long i = 0; i < count; i += 16) {
+    for (long i = 0; i < count; i += LANES) {
         vec x = LOAD(g + i), y = x;
         if (kind == 0) y = x / (1.0f + NAME(exponential)(-x));
         if (kind == 1) y = x / (1.0f + NAME(exponential)(-1.5957691216f * (x + 0.044715f * x * x * x)));
         if (kind == 2) {
-            union { vec whole; float lane[16]; } v = {x};
-            for (int lane = 0; lane < 16; lane++) v.lane[lane] *= 0.5f * (1.0f + erff(v.lane[lane] * 0.70710678f));
-            y = v.whole;
+            for (int lane = 0; lane < LANES; lane++) y[lane] *= 0.5f * (1.0f + erff(x[lane] * 0.70710678f));
         }
         if (kind == 3) y = SELECT(x < SPREAD(0.0f), SPREAD(0.0f), x);
         STORE(g + i, u ? y * LOAD(u + i) : y);
     }
 }
 
-/* Scores of one query head, -infinity where a key may not be seen and up to the next multiple of 16. */
+/* Asks for what is read soon: memory far away streams only as fast as it is asked for. It may lie past the end. */
+ALWAYS_INLINE void NAME(fetch)(const float *soon, long dim) {
+    for (long i = 0; soon && i < dim; i += 16) __builtin_prefetch(soon + i);
+}
+
+/* Scores of one query head, -infinity where a key may not be seen and up to a whole register. */
 ALWAYS_INLINE void NAME(score)(const float *query, long dim, const float *key, const uint8_t *allowed, long count,
-                               float scale, float *scores) {
+                               float scale, const float *soon, float *scores) {
     for (long k = 0; k < count; k++, key += dim) {
         vec sum = {0};
-        for (long i = 0; i < dim; i += 16) sum = NAME(fused)(LOAD(query + i), LOAD(key + i), sum);
+        NAME(fetch)(soon ? soon + k * dim : NULL, dim);
+        for (long i = 0; i < dim; i += LANES) sum = NAME(fused)(LOAD(query + i), LOAD(key + i), sum);
         scores[k] = allowed && !allowed[k] ? -INFINITY : NAME(add_up)(sum) * scale;
     }
-    for (long k = count; k % 16; k++) scores[k] = -INFINITY;
+    for (long k = count; k % LANES; k++) scores[k] = -INFINITY;
 }
 
 /* out = sum of weights times values, `wide` vectors of columns at a time so that the values are read once. */
 ALWAYS_INLINE void NAME(mix)(const float *weights, const float *value, long dim, long count, const int wide,
-                             float *out) {
-    vec mixed[4] = {{0}};
-    for (long k = 0; k < count; k++, value += dim)
-        for (int i = 0; i < wide; i++) mixed[i] = NAME(fused)(SPREAD(weights[k]), LOAD(value + 16 * i), mixed[i]);
-    for (int i = 0; i < wide; i++) STORE(out + 16 * i, mixed[i]);
+                             const float *soon, float *out) {
+    vec mixed[WIDE] = {{0}};
+    for (long k = 0; k < count; k++, value += dim) {
+        NAME(fetch)(soon ? soon + k * dim : NULL, LANES * wide);
+        for (int i = 0; i < wide; i++) mixed[i] = NAME(fused)(SPREAD(weights[k]), LOAD(value + LANES * i), mixed[i]);
+    }
+    for (int i = 0; i < wide; i++) STORE(out + LANES * i, mixed[i]);
 }
 
 static void NAME(attend)(const float *query, int heads, long dim, const float *key, const float *value,
                          const uint8_t *allowed, long count, float scale, float *greatest, float *total, float *out) {
     float scores[CHUNK] __attribute__((aligned(64)));
     for (int head = 0; head < heads; head++, query += dim, out += dim) {
-        NAME(score)(query, dim, key, allowed, count, scale, scores);
+        NAME(score)(query, dim, key, allowed, count, scale, head ? NULL : value, scores);
         vec most = LOAD(scores), sum = {0};
-        for (long k = 16; k < count; k += 16) most = GREATER(LOAD(scores + k), most);
+        for (long k = LANES; k < count; k += LANES) most = GREATER(LOAD(scores + k), most);
         greatest[head] = NAME(greatest_of)(most);
         if (greatest[head] == -INFINITY) { /* nothing may be seen here */
             total[head] = 0.0f;
             memset(out, 0, (size_t)dim * sizeof(float));
             continue;
         }
-        for (long k = 0; k < count; k += 16) {
+        for (long k = 0; k < count; k += LANES) {
             vec s = LOAD(scores + k), weight = NAME(exponential)(s - greatest[head]);
             weight = SELECT(s == SPREAD(-INFINITY), (vec){0}, weight);
             STORE(scores + k, weight);
@@ -378,8 +375,10 @@ static void NAME(attend)(const float *query, int heads, long dim, const float *k
         }
         total[head] = NAME(add_up)(sum);
         long i = 0;
-        for (; i + 64 <= dim; i += 64) NAME(mix)(scores, value + i, dim, count, 4, out + i);
-        for (; i < dim; i += 16) NAME(mix)(scores, value + i, dim, count, 1, out + i);
+        const float *soon = head ? NULL : key + count * dim; /* the next chunk */
+        for (; i + WIDE * LANES <= dim; i += WIDE * LANES)
+            NAME(mix)(scores, value + i, dim, count, WIDE, soon ? soon + i : NULL, out + i);
+        for (; i < dim; i += LANES) NAME(mix)(scores, value + i, dim, count, 1, soon ? soon + i : NULL, out + i);
     }
 }
 
@@ -390,7 +389,7 @@ static void NAME(join)(float *greatest, float *total, float *out, float next_gre
     float keep = *total == 0.0f ? 0.0f : expf(*greatest - most), add = expf(next_greatest - most);
     *greatest = most;
     *total = *total * keep + next_total * add;
-    for (long i = 0; i < dim; i += 16) STORE(out + i, LOAD(out + i) * keep + LOAD(next + i) * add);
+    for (long i = 0; i < dim; i += LANES) STORE(out + i, LOAD(out + i) * keep + LOAD(next + i) * add);
 }
 
 static const Level NAME(level) = {
@@ -405,3 +404,7 @@ static const Level NAME(level) = {
 #undef GREATER
 #undef SPREAD
 #undef TILES
+#undef ALL_PARTS
+#undef LANES
+#undef PARTS
+#undef WIDE

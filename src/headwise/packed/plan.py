@@ -109,6 +109,8 @@ def _check_kinds(config: Any) -> None:
         raise CannotPlan(f"{config.norm} norms placed {config.norm_place} with {config.activation}")
     if config.positions.kind not in POSITIONS:
         raise CannotPlan(f"positions of the kind {config.positions.kind!r}")
+    if config.positions.scaling is not None and config.positions.scaling.kind == "dynamic":
+        raise CannotPlan("angles that change with the length of the text")
     for name, size, unit in (
         ("dim", config.dim, BLOCK),
         ("hidden", config.hidden, BLOCK),

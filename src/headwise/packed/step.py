@@ -4,7 +4,7 @@ import ctypes
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from headwise.packed import native
 from headwise.packed.plan import CannotPlan, Plan
@@ -23,6 +23,7 @@ class DecodeStep:
         self.reason: str | None = None
         """Why the modules run; None where the C kernel does."""
         self._level = native.level()
+        self._turns = Turns(model.decoder.rotary)
         self._plan: Plan | None = None
         try:
             if self._level == "torch":
@@ -44,19 +45,17 @@ class DecodeStep:
             return False
         if not all(isinstance(block.attention.kernel, str) for block in self.model.decoder.blocks):
             return False
+        positions = self.model.decoder.config.positions
+        if positions.kind == "learned" and cache.seen >= positions.count:
+            return False  # the modules have the error to say
         keys = cache.layers[0].keys
         return keys.dtype == torch.float32 and keys.device.type == "cpu" and keys.shape[0] == len(ids)
 
     def _native(self, plan: Plan, ids: Tensor, cache: Any) -> Tensor:
-        stack = self.model.decoder
-        x = self.model.embedding(ids[:, None])
-        places = stack._places(x, None, None, cache)
-        x = stack._embed(x, places, None).float().contiguous()
-        rotation = stack._rotation(x, places, cache.seen)
+        places = torch.tensor([cache.seen]) if cache.kept is None else cache.kept
+        x = self._embed(ids, places)
+        cosine, sine, stride = self._turns.at(places, cache.seen)
         logits = x.new_empty(len(ids), self.model.config.vocabulary)
-        cosine = sine = x
-        if rotation is not None:
-            cosine, sine = rotation.cosine.contiguous(), rotation.sine.contiguous()
         code = native.kernel().headwise_step(
             ctypes.byref(plan.decoder),
             _caches(cache.layers, len(ids), plan),
@@ -64,7 +63,7 @@ class DecodeStep:
             ctypes.c_void_p(x.data_ptr()),
             ctypes.c_void_p(cosine.data_ptr()),
             ctypes.c_void_p(sine.data_ptr()),
-            ctypes.c_long(0 if cosine.shape[0] == 1 else cosine.shape[-1]),
+            ctypes.c_long(stride),
             ctypes.c_void_p(logits.data_ptr()),
             torch.get_num_threads(),
             native.LEVELS[self._level],
@@ -72,6 +71,38 @@ class DecodeStep:
         native.check_code(code)
         cache.advance(1, None)
         return logits
+
+    def _embed(self, ids: Tensor, places: Tensor) -> Tensor:
+        """The tokens' vectors as the stack makes them, [batch, dim]."""
+        stack = self.model.decoder
+        x = self.model.embedding(ids)
+        if stack.config.embedding_scale != 1:
+            x = x * stack.config.embedding_scale
+        if stack.positions is not None:
+            x = x + stack.positions(places)
+        if stack.embedding_norm is not None:
+            x = stack.embedding_norm(x)
+        return x.clone() if isinstance(self.model.embedding, nn.Embedding) else x.contiguous()
+
+
+class Turns:
+    """The rotations of all positions so far, looked up instead of computed."""
+
+    def __init__(self, rotary: Any) -> None:
+        self._rotary = rotary
+        self._cosine = self._sine = torch.empty(0, 0)
+
+    def at(self, places: Tensor, last: int) -> tuple[Tensor, Tensor, int]:
+        """cos and sin for each row, and how far apart the rows are; none is beyond `last`."""
+        if self._rotary is None:
+            return self._cosine, self._sine, 0
+        if last >= len(self._cosine):
+            rotation = self._rotary(torch.arange(max(256, 2 * last)))
+            self._cosine, self._sine = rotation.cosine[0, 0].contiguous(), rotation.sine[0, 0].contiguous()
+        if len(places) == 1:
+            place = int(places)
+            return self._cosine[place], self._sine[place], 0
+        return self._cosine[places], self._sine[places], self._cosine.shape[1]
 
 
 def _caches(layers: list[Any], batch: int, plan: Plan) -> Any:

@@ -9,7 +9,9 @@
 #define GROUP 16  /* weight rows that are computed together, one per lane */
 #define BLOCK 32  /* columns that share a scale */
 #define TILE 8    /* activation rows that share one reading of the weights */
+#ifndef CHUNK
 #define CHUNK 128 /* keys that are attended to at once */
+#endif
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 

@@ -1,0 +1,1 @@
+"""The terminal's rendering of an explanation: plain data in, rich out."""

@@ -158,12 +158,13 @@ def _block(place: Place, head: int) -> Array:
 
 
 def _norms(place: Place, heads: Sequence[int], blocks: Array) -> dict[str, Array]:
-    """‖v W_O‖ of each key and ‖z W_O‖ of each query, [head, token]."""
-    keys = [
-        np.linalg.norm(place.value[place.shared(head)] @ block, axis=-1)
-        for head, block in zip(heads, blocks, strict=True)
-    ]
-    queries = [np.linalg.norm(place.mixed[head] @ block, axis=-1) for head, block in zip(heads, blocks, strict=True)]
+    """‖v W_O‖ of each key and ‖z W_O‖ of each query, [head, token]; ‖x W‖² is x·(W Wᵀ)·x."""
+    keys: list[Array] = []
+    queries: list[Array] = []
+    for head, block in zip(heads, blocks.astype(np.float64), strict=True):
+        square = block @ block.T
+        for found, vectors in ((keys, place.value[place.shared(head)]), (queries, place.mixed[head])):
+            found.append(np.sqrt(np.maximum(((vectors @ square) * vectors).sum(axis=-1), 0)))
     return {"key_norms": np.stack(keys), "head_norms": np.stack(queries)}
 
 
@@ -191,7 +192,9 @@ def _telling(places: Sequence[PagePlace], streams: dict[str, PageStream]) -> Val
     """The word that looks most firmly at another word, in the last mode: what is open first."""
     mode = places[-1].mode
     best: tuple[float, Values] = (-1.0, {"mode": mode, "layer": places[-1].layer, "head": places[-1].heads[0], "token": 0})
-    for page_place in (place for place in places if place.mode == mode):
+    candidates = [place for place in places if place.mode == mode]
+    # The first layer mostly looks by position alone.
+    for page_place in candidates[1:] or candidates:
         place = page_place.origin
         looking = streams["encoder" if mode == "encoder" else "decoder"]
         looked_at = streams["decoder" if mode == "decoder" else "encoder"]

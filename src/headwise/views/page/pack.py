@@ -30,6 +30,8 @@ _SMALL = [
     Precision("float32", "float32", "float32"),
     Precision("float32", "float16", "float16"),
     Precision("float32", "float16", None),
+    Precision("float32", "float16", "float16", "some"),
+    Precision("float32", "float16", None, "some"),
 ]
 _LARGE = [
     Precision("float32", "float16", None),
@@ -189,12 +191,15 @@ def _attend(place: Place, head: int, kind: type) -> tuple[Array, Array]:
     query, key, value = (
         array.astype(kind).astype(np.float32) for array in (place.query[head], place.key[shared], place.value[shared])
     )
-    scores = query @ key.T * np.float32(place.scale)
+    scores = query @ key.T
+    scores *= np.float32(place.scale)
     if place.bias is not None:
         scores += place.bias.rows(head, rows, place.queries, place.keys).astype(kind).astype(np.float32)
-    scores[~place.mask.rows(head, rows, place.queries, place.keys)] = -np.inf
+    if not place.mask.everything:
+        scores[~place.mask.rows(head, rows, place.queries, place.keys)] = -np.inf
     highest = scores.max(axis=1, keepdims=True)
-    weights = np.exp(scores - np.where(np.isinf(highest), 0, highest))
+    scores -= np.where(np.isinf(highest), 0, highest)
+    weights = np.exp(scores, out=scores)
     weights /= np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(np.float32).tiny)
     return weights, weights @ value
 

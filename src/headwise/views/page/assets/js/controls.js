@@ -1,6 +1,7 @@
 /** The bar that stays in view: which mode, layer, head and word. */
 
 import { choice, fill, h } from "./dom.js";
+import { shown } from "./units.js";
 
 /** @typedef {import("./main.js").Frame} Frame */
 
@@ -51,6 +52,6 @@ export class Controls {
     const heads = places.find(({ layer }) => layer === state.layer)?.heads ?? [];
     this.head.show(heads.map((head) => ({ value: head, text: String(head) })), state.head);
     const own = rows.find(({ tokens }) => tokens.includes(state.token));
-    this.word.show(rows.map(({ tokens, label }) => ({ value: tokens[0], text: label.trim() || "␣" })), own ? own.tokens[0] : state.token);
+    this.word.show(rows.map(({ tokens, label }) => ({ value: tokens[0], text: shown(label) })), own ? own.tokens[0] : state.token);
   }
 }

@@ -27,7 +27,9 @@ export class Place {
     this.keys = arrays.key.shape[1];
     this.dim = arrays.query.shape[2];
     this.valueDim = arrays.value.shape[2];
-    [this.looking, this.lookedAt] = streamsOf(page, header.mode);
+    const [looking, lookedAt] = streamsOf(page, header.mode);
+    this.looking = looking;
+    this.lookedAt = lookedAt;
     /** The position of the first query among the keys: not nought where a cache held earlier tokens. */
     this.offset = header.mode === "cross" ? 0 : this.keys - this.queries;
   }

@@ -4,7 +4,7 @@ import { scoresOf, weightsOf } from "./attention.js";
 import { ramps, share } from "./colour.js";
 import { choice, fill, h, number, percent, rove, stepBy } from "./dom.js";
 import { KINDS, kindsOf, meanWritten, sharesOf } from "./kinds.js";
-import { mergeRow } from "./units.js";
+import { mergeRow, shown } from "./units.js";
 
 /** @typedef {import("./main.js").Frame} Frame */
 /** @typedef {import("./data.js").Place} Place */
@@ -37,6 +37,8 @@ export class Heads {
     /** @type {Map<string, Head>} */
     this.known = new Map();
     this.mode = "";
+    /** @type {Uint8Array | null} */
+    this.kinds = null;
     /** @type {HTMLElement[]} */
     this.buttons = [];
     this.area.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.#key(event));
@@ -184,7 +186,7 @@ export class Heads {
       });
     }
     const best = weights.reduce((most, weight, one) => (weight > weights[most] ? one : most), 0);
-    return { label: columns[best].label.trim(), weight: weights[best] };
+    return { label: shown(columns[best].label), weight: weights[best] };
   }
 
   /** @param {number} layer */
@@ -262,7 +264,7 @@ function valueOf(known, sort) {
 /** @param {Head} known */
 function tellingKind({ shares }) {
   const best = KINDS.reduce((most, _, at) => (shares[at] > shares[most] ? at : most), 0);
-  const kind = shares[best] >= TELLING ? KINDS[best] : null;
+  const kind = shares[best] >= TELLING && KINDS[best].name !== "far" ? KINDS[best] : null;
   return { kind, text: `${percent(shares[best])} to ${KINDS[best].label}` };
 }
 

@@ -3,7 +3,7 @@
 import { norm, writtenBy } from "./attention.js";
 import { fill, h, number } from "./dom.js";
 import { Provenance, vector } from "./provenance.js";
-import { indexAt, largest, picture, strip } from "./strip.js";
+import { indexAt, picture, strip, typical } from "./strip.js";
 import { exportTable } from "./table.js";
 
 /** @typedef {import("./main.js").Frame} Frame */
@@ -69,9 +69,9 @@ export class Joined {
   /** @param {boolean} known */
   #build(known) {
     const { place, state, word } = /** @type {Frame} */ (this.frame);
-    const mostZ = largest(this.parts.map(({ z }) => z));
+    const mostZ = typical(this.parts.map(({ z }) => z));
     const most = Math.max(...this.parts.map(({ length }) => length ?? 0));
-    const mostWritten = largest(this.parts.flatMap(({ written }) => (written ? [written] : [])));
+    const mostWritten = typical(this.parts.flatMap(({ written }) => (written ? [written] : [])));
     const names = ["Head", "z", ...(known ? ["W_O", "z · W_O"] : []), ...(most ? ["length"] : [])];
     const rows = this.parts.map((part) => h("tr", { className: part.head === state.head ? "current" : "" }, h("th", { scope: "row" }, String(part.head)),
       this.#cell("z", part.at, strip(part.z, mostZ, `z of head ${part.head}`)),
@@ -112,7 +112,7 @@ export class Joined {
     return lines.flatMap((line) => {
       if (!line) return [];
       const [what, name, numbers] = /** @type {[string, string, Float64Array]} */ (line);
-      return [h("tr", { className: what }, h("th", { scope: "row", colSpan: 3 }, name), this.#cell(what, 0, strip(numbers, largest([numbers]), name, "long")),
+      return [h("tr", { className: what }, h("th", { scope: "row", colSpan: 3 }, name), this.#cell(what, 0, strip(numbers, typical([numbers]), name, "long")),
         measured && h("td", { className: "weights" }, number(norm(numbers))))];
     });
   }
@@ -122,7 +122,7 @@ export class Joined {
     const { place } = /** @type {Frame} */ (this.frame);
     const { values, shape } = place.arrays.output_weight;
     const block = values.subarray(at * shape[1] * shape[2], (at + 1) * shape[1] * shape[2]);
-    const canvas = picture(block, shape[2], largest([block]) * 0.7);
+    const canvas = picture(block, shape[2], typical([block]));
     canvas.className = "block";
     canvas.setAttribute("role", "img");
     canvas.setAttribute("aria-label", `W_O of head ${place.heads[at]}, ${shape[1]} rows and ${shape[2]} columns`);

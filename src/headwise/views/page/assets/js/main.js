@@ -3,9 +3,10 @@
 import { Controls } from "./controls.js";
 import { onTheme } from "./colour.js";
 import { readDocument } from "./data.js";
-import { fill, h, number } from "./dom.js";
+import { fill, h } from "./dom.js";
 import { Heads } from "./heads.js";
 import { Joined } from "./joined.js";
+import { sentenceOf } from "./look.js";
 import { Matrix } from "./matrix.js";
 import { Reading } from "./reading.js";
 import { copyText, showPill, showReceipt } from "./receipt.js";
@@ -14,11 +15,12 @@ import { Sentence } from "./sentence.js";
 import { Store } from "./state.js";
 import { Readout } from "./strip.js";
 import { Table } from "./table.js";
-import { mergeRow } from "./units.js";
+import { shown } from "./units.js";
 
 /** What all views show at one moment.
  * @typedef {{state: import("./state.js").State, place: import("./data.js").Place, head: number,
- *   rows: import("./units.js").Unit[], columns: import("./units.js").Unit[], word: string, said: string,
+ *   rows: import("./units.js").Unit[], columns: import("./units.js").Unit[], word: string,
+ *   parts: {text: string, word?: boolean}[], said: string,
  *   announce: (text: string) => void}} Frame */
 
 const EVERYTHING = ["mode", "layer", "head", "token", "target", "units", "direction", "average", "lens", "sort", "picture", "step", "numbers", "theme"];
@@ -62,7 +64,7 @@ class Page {
     this.changed = new Set();
     const frame = this.#frame(place);
     this.controls.update(frame);
-    part("said").textContent = frame.said;
+    fill(part("said"), frame.parts.map(({ text, word }) => (word ? h("em", {}, h("bdi", {}, text)) : text)));
     for (const view of Object.values(this.views)) view.update(frame, all);
     this.#remember();
     if (!all.has("theme")) frame.announce(frame.said);
@@ -74,12 +76,10 @@ class Page {
     const head = place.heads.indexOf(state.head);
     const { rows, columns } = this.reading.units(place, state.units);
     const unit = rows.find(({ tokens }) => tokens.includes(state.token)) ?? rows[0];
-    const word = unit.label.trim();
-    const weights = mergeRow(unit.tokens.map((token) => this.reading.steps(place, head, token - place.offset).weights), columns.map(({ tokens }) => tokens), "sum");
-    const best = weights.map((_, at) => at).sort((a, b) => weights[b] - weights[a]).slice(0, 3).filter((at) => weights[at] >= 0.005);
-    const parts = best.map((at) => `${columns[at].label.trim()} with ${number(weights[at], 2)}`);
-    const said = `Layer ${state.layer}, head ${state.head}: ${word} looks at ${parts.join(", ") || "nothing"}`;
-    return { state, place, head, rows, columns, word, said, announce: (text) => (this.live.textContent = text) };
+    const word = shown(unit.label);
+    const parts = sentenceOf(this.reading, { state, place, head, rows, columns });
+    const said = parts.map(({ text }) => text).join("");
+    return { state, place, head, rows, columns, word, parts, said, announce: (text) => (this.live.textContent = text) };
   }
 
   /** The address follows, where the page has one. */

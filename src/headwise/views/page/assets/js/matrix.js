@@ -3,10 +3,12 @@
 import { CanvasPainter } from "./paint.js";
 import { choice, fill, h, number, percent, stepBy } from "./dom.js";
 import { drawMatrix, layOut, scaleFor } from "./matrixdrawing.js";
-import { unitAt } from "./units.js";
+import { shown, unitAt } from "./units.js";
 
 /** @typedef {import("./main.js").Frame} Frame */
 /** @typedef {import("./reading.js").Lens} Lens */
+
+const HINT = "Point at a cell to read it; click to open the word.";
 
 export class Matrix {
   /** @param {HTMLElement} element @param {import("./state.js").Store} store @param {import("./reading.js").Reading} reading
@@ -17,6 +19,10 @@ export class Matrix {
     this.pick = pick;
     this.zoom = 1;
     this.left = this.top = 0;
+    /** @type {{row: number, column: number} | null} */
+    this.cell = null;
+    /** @type {{row: number, column: number} | null} */
+    this.cursor = null;
     this.lens = choice("Lens", [
       { value: "looked", text: "Looked", title: "The weight" },
       { value: "wrote", text: "Wrote", title: "Weight times the length of what the value writes through W_O" },
@@ -75,7 +81,7 @@ export class Matrix {
     this.canvas.setAttribute("aria-label", `Layer ${state.layer}, head ${state.head}: ${this.grid.rows.length} rows that look, ${this.grid.columns.length} columns`);
     fill(this.legend, this.#legend(state.lens));
     fill(this.note, this.#sinks(), this.#explained(state.lens));
-    this.said.textContent = this.cell ? this.#say(this.cell) : frame.said;
+    this.said.textContent = this.cell ? this.#say(this.cell) : HINT;
     this.#draw();
     this.#tabulate();
   }
@@ -105,7 +111,7 @@ export class Matrix {
     if (!received || !grid || !received.sinks.length) return null;
     return h("span", {}, received.sinks.map((key) => {
       const share = /** @type {Float64Array} */ (received.written)[key];
-      return h("span", { className: "sink" }, "◆ ", h("bdi", {}, grid.columns[key].label.trim()), `: ${percent(received.looked[key])} of the weight goes here, but it writes ` +
+      return h("span", { className: "sink" }, "◆ ", h("bdi", {}, shown(grid.columns[key].label)), `: ${percent(received.looked[key])} of the weight goes here, but it writes ` +
         (share < 0.1 ? `almost nothing (${percent(share)}). ` : `only ${percent(share)} of all. `));
     }));
   }
@@ -175,7 +181,7 @@ export class Matrix {
   #point(cell) {
     if (cell?.row === this.cell?.row && cell?.column === this.cell?.column) return;
     this.cell = cell;
-    if (this.frame) this.said.textContent = cell ? this.#say(cell) : this.frame.said;
+    if (this.frame) this.said.textContent = cell ? this.#say(cell) : HINT;
     this.#draw();
   }
 
@@ -185,7 +191,7 @@ export class Matrix {
     const { state, place, head } = /** @type {Frame} */ (this.frame);
     if (!grid || !grid.rows[row] || !grid.columns[column]) return "";
     const value = grid.values[row * grid.columns.length + column];
-    const [from, to] = [grid.rows[row].label.trim(), grid.columns[column].label.trim()];
+    const [from, to] = [shown(grid.rows[row].label), shown(grid.columns[column].label)];
     if (grid.masked(row, column)) return `${from} may not see ${to} (masked)`;
     if (state.lens === "scores") return `${from} → ${to}: score ${number(value)}`;
     const wrote = place.keyNorms(head) ? this.reading.grid(place, head, "wrote", state.units).values[row * grid.columns.length + column] : null;

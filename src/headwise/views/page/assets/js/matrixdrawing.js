@@ -1,6 +1,7 @@
 /** Where everything of the matrix stands, and how it is drawn: labels, cells, masked parts, what each word receives. */
 
 import { ink, ramps, share, shareSigned } from "./colour.js";
+import { shown } from "./units.js";
 
 /** @typedef {import("./reading.js").Grid} Grid */
 /** @typedef {{width: number, height: number, x: number, y: number, cell: number, cellHeight: number, left: number, top: number, shownWidth: number,
@@ -127,10 +128,10 @@ function drawReceived(paint, drawing) {
   const base = layout.y - 3;
   for (let column = firstColumn; column < lastColumn; column++) {
     const [x, , width] = clip(layout, 0, column, column + 1);
-    const tall = Math.max(0.5, received.looked[column] * (layout.bars - 6));
+    const tall = Math.max(0.5, received.looked[column] * (layout.bars - 13));
     const sink = received.sinks.includes(column);
     paint.rect(x, base - tall, Math.max(0.5, width - (layout.cell > 8 ? 1 : 0)), tall, ink(sink ? "key" : "bar"));
-    if (sink) paint.text("◆", x + width / 2, base - tall - 6, { size: 10, align: "center", fill: ink("key") });
+    if (sink) paint.text("◆", x + width / 2, base - tall - 5, { size: 9, align: "center", fill: ink("key") });
   }
 }
 
@@ -141,8 +142,8 @@ function drawLabels(paint, { grid, layout, chosen, cell }) {
    * @param {number} at @param {number | undefined} special @param {number} size */
   const fits = (at, special, size) => {
     if (at === special) return true;
-    if (special !== undefined && Math.abs(at - special) * size < font + 1) return false;
-    return at % Math.max(1, Math.ceil((font + 2) / size)) === 0;
+    if (special !== undefined && Math.abs(at - special) * size < font + 3) return false;
+    return at % Math.max(1, Math.ceil((size < 8 ? font * 1.7 : font + 2) / size)) === 0;
   };
   grid.rows.forEach((unit, at) => {
     const middle = (at + 0.5) * layout.cellHeight - top;
@@ -161,7 +162,8 @@ function drawLabels(paint, { grid, layout, chosen, cell }) {
 /** @param {import("./paint.js").Painter} paint @param {Drawing} drawing */
 function drawMarks(paint, { layout, chosen, cell, grid }) {
   const [x, y, width, height] = clip(layout, chosen, 0, grid.columns.length);
-  if (height > 0) paint.frame(x, y, width, Math.max(2, height - (layout.cellHeight > 8 ? 1 : 0)), ink("query"), 2);
+  if (layout.cellHeight < 6) paint.frame(x - 2, y - 2, width + 4, height + 4, ink("query"));
+  else if (height > 0) paint.frame(x, y, width, height - (layout.cellHeight > 8 ? 1 : 0), ink("query"), 2);
   if (!cell) return;
   const [cx, cy, cw, ch] = clip(layout, cell.row, cell.column, cell.column + 1);
   if (Math.min(layout.cell, layout.cellHeight) < 12) {
@@ -173,6 +175,6 @@ function drawMarks(paint, { layout, chosen, cell, grid }) {
 
 /** @param {string} label */
 function short(label) {
-  const signs = [...label.trim()];
-  return signs.length > LETTERS ? `${signs.slice(0, LETTERS - 1).join("")}…` : signs.join("") || "␣";
+  const signs = [...shown(label)];
+  return signs.length > LETTERS ? `${signs.slice(0, LETTERS - 1).join("")}…` : signs.join("");
 }

@@ -2,10 +2,12 @@
 
 import { choice, fill, h, number, rove, svg } from "./dom.js";
 import { ramps, share } from "./colour.js";
-import { mergeRow, unitAt } from "./units.js";
+import { chosenUnit, weightsOfUnit } from "./look.js";
+import { shown } from "./units.js";
 
 /** @typedef {import("./main.js").Frame} Frame */
 /** @typedef {import("./units.js").Unit} Unit */
+/** @typedef {{unit: Unit, side: "rows" | "columns" | "both", at: number, element: HTMLElement}} Word */
 
 const MOST_LINES = 24;
 const LEAST_WEIGHT = 0.015;
@@ -30,12 +32,14 @@ export class Sentence {
     ], (units) => store.set({ units: /** @type {"words" | "tokens"} */ (units) }));
     this.lines = svg("svg", { class: "lines", "aria-hidden": "true" });
     this.texts = h("div", { className: "texts" });
-    this.stage = h("div", { className: "stage" }, this.texts);
-    this.stage.prepend(this.lines);
+    this.inner = h("div", { className: "inner" }, this.lines, this.texts);
+    this.stage = h("div", { className: "stage" }, this.inner);
     this.note = h("p", { className: "note" });
     fill(element, h("div", { className: "bar" }, this.direction.element, this.average.element, this.units.element), this.stage, this.note);
-    /** @type {{unit: Unit, side: "rows" | "columns" | "both", at: number, element: HTMLElement}[]} */
+    /** @type {Word[]} */
     this.words = [];
+    /** @type {Word | null} */
+    this.hovered = null;
     /** @type {HTMLElement[]} */
     this.tinted = [];
     this.built = "";
@@ -100,7 +104,7 @@ export class Sentence {
     rove(this.words.map(({ element }) => element), at);
   }
 
-  /** @param {{unit: Unit, side: string} | null} word */
+  /** @param {Word | null} word */
   #preview(word) {
     const started = performance.now();
     this.hovered = word && this.#canAsk(word) ? word : null;
@@ -149,6 +153,7 @@ export class Sentence {
       ? [this.#paragraph(rows, place.looking, "rows", "Looks"), this.#paragraph(columns, place.lookedAt, "columns", "Is looked at")]
       : [this.#paragraph(columns, place.lookedAt, "both", "")];
     this.stage.classList.toggle("long", this.words.length > 60);
+    this.stage.classList.toggle("apart", apart);
     fill(this.texts, parts);
   }
 
@@ -160,7 +165,8 @@ export class Sentence {
     units.forEach((unit, at) => {
       if (unit.start >= 0) {
         const gap = (stream.text ?? "").slice(end, unit.start);
-        element.append(/^\s*$/.test(gap) && gap ? " " : gap);
+        const spaced = /^\s/.test((stream.text ?? "").slice(unit.start, unit.end));
+        element.append(gap.trim() ? gap : gap || spaced ? " " : "");
         end = Math.max(end, unit.end);
       } else if (at) element.append(" ");
       element.append(this.#word(unit, side, at));
@@ -176,48 +182,33 @@ export class Sentence {
       className: `word${unit.special ? " special" : ""}${unit.written ? " written" : ""}`,
       data: { at: String(this.words.length) },
       title: unit.written ? "The model wrote this" : undefined,
-    }, h("bdi", {}, unit.label.trim() || "␣"));
+    }, h("bdi", {}, shown(unit.label)));
     this.words.push({ unit, side, at, element });
     return element;
   }
 
   #chosen() {
-    const { state, place } = /** @type {Frame} */ (this.frame);
-    const apart = this.words.some(({ side }) => side !== "both");
-    const side = !apart ? "both" : state.direction === "to" ? "columns" : "rows";
-    const token = apart && state.direction === "to" ? state.target : state.token;
-    return this.words.find((word) => word.side === side && word.unit.tokens.includes(token)) ?? (place ? this.words[0] : null);
-  }
-
-  /** The weights that lines are drawn for: of the chosen word to all others, or of all others to it.
-   * @param {{unit: Unit, side: string}} word @returns {ArrayLike<number>} */
-  #weightsOf(word) {
-    const { state, place, head, rows, columns } = /** @type {Frame} */ (this.frame);
-    const heads = state.average ? place.heads.map((_, at) => at) : [head];
-    const keys = columns.map(({ tokens }) => tokens);
-    if (state.direction === "from") {
-      const queries = word.unit.tokens.map((token) => token - place.offset).filter((query) => query >= 0);
-      return mergeRow(queries.flatMap((query) => heads.map((one) => this.reading.steps(place, one, query).weights)), keys, "sum");
-    }
-    const { values } = this.reading.grid(place, state.average ? "mean" : head, "looked", state.units);
-    const column = unitAt(columns, word.unit.tokens[0]);
-    return rows.map((_, row) => values[row * columns.length + column]);
+    const frame = /** @type {Frame} */ (this.frame);
+    const unit = chosenUnit(frame);
+    const side = frame.state.direction === "to" ? "columns" : "rows";
+    return this.words.find((word) => (word.side === "both" || word.side === side) && word.unit.tokens[0] === unit.tokens[0]);
   }
 
   #draw() {
     if (!this.frame) return;
     const word = this.hovered ?? this.#chosen();
     if (!word) return;
-    const weights = this.#weightsOf(word);
+    const weights = weightsOfUnit(this.reading, this.frame, word.unit);
     const others = this.words.filter(({ side }) => side === "both" || side === (this.frame?.state.direction === "to" ? "rows" : "columns"));
     const order = Array.from(weights, (_, at) => at).filter((at) => weights[at] >= LEAST_WEIGHT).sort((a, b) => weights[b] - weights[a]);
     this.#tint(others, weights, order);
-    const box = this.stage.getBoundingClientRect();
+    const box = this.inner.getBoundingClientRect();
+    const thick = this.words.length > 60 ? 4 : 9;
     this.lines.setAttribute("viewBox", `0 0 ${box.width} ${box.height}`);
     const from = word.element.getBoundingClientRect();
     this.lines.replaceChildren(...order.slice(0, MOST_LINES).reverse().flatMap((at) => {
       const other = others[at]?.element;
-      return other && other !== word.element ? [line(from, other.getBoundingClientRect(), box, weights[at])] : [];
+      return other && other !== word.element ? [line(from, other.getBoundingClientRect(), box, weights[at], thick)] : [];
     }));
     for (const one of this.words) one.element.classList.toggle("asked", one === word);
   }
@@ -246,13 +237,13 @@ export class Sentence {
     if (!word || !this.frame) return [];
     const { rows, columns, state } = this.frame;
     const others = state.direction === "to" ? rows : columns;
-    const weights = this.#weightsOf(word);
+    const weights = weightsOfUnit(this.reading, this.frame, word.unit);
     return [["word", state.direction === "to" ? "looks at" : "is looked at by", "weight"], ...others.map(({ label }, at) => [label, word.unit.label, weights[at]])];
   }
 
   /** The picture for export. @param {import("./paint.js").Painter} paint */
   export(paint) {
-    const box = this.stage.getBoundingClientRect();
+    const box = this.inner.getBoundingClientRect();
     paint.size(box.width, box.height);
     for (const { element } of this.words) {
       const own = element.getBoundingClientRect();
@@ -272,8 +263,8 @@ export class Sentence {
 }
 
 /** A line between two words: an arc over one line of text, a bow between two.
- * @param {DOMRect} from @param {DOMRect} to @param {DOMRect} box @param {number} weight */
-function line(from, to, box, weight) {
+ * @param {DOMRect} from @param {DOMRect} to @param {DOMRect} box @param {number} weight @param {number} thick */
+function line(from, to, box, weight, thick) {
   const [x1, x2] = [from, to].map((one) => one.left + one.width / 2 - box.left);
   const same = Math.abs(from.top - to.top) < from.height / 2;
   const down = to.top > from.top;
@@ -283,5 +274,5 @@ function line(from, to, box, weight) {
   const path = same
     ? `M${x1} ${y1}C${x1} ${y1 - rise} ${x2} ${y2 - rise} ${x2} ${y2}`
     : `M${x1} ${y1}C${x1} ${(y1 + y2) / 2} ${x2} ${(y1 + y2) / 2} ${x2} ${y2}`;
-  return svg("path", { d: path, "stroke-width": (1 + 9 * weight).toFixed(2), opacity: (0.25 + 0.65 * Math.sqrt(weight)).toFixed(2) });
+  return svg("path", { d: path, "stroke-width": (1 + thick * weight).toFixed(2), opacity: (0.25 + 0.65 * Math.sqrt(weight)).toFixed(2) });
 }

@@ -74,7 +74,7 @@ export class Store {
 
   /** @param {string} address */
   restore(address) {
-    this.set({ ...this.opening, ...this.#read(address) });
+    if (address.includes("=")) this.set({ ...this.opening, ...this.#read(address) });
   }
 
   /** @param {string} mode */

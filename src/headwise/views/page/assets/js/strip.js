@@ -10,6 +10,18 @@ export function largest(vectors) {
   return most;
 }
 
+/** The size that gets the full colour: a few outliers must not make all other numbers pale.
+ * @param {ArrayLike<number>[]} vectors */
+export function typical(vectors) {
+  let sum = 0;
+  let count = 0;
+  for (const vector of vectors) {
+    for (let at = 0; at < vector.length; at++) sum += vector[at] * vector[at];
+    count += vector.length;
+  }
+  return Math.min(largest(vectors), 3 * Math.sqrt(sum / Math.max(1, count)));
+}
+
 /** @param {ArrayLike<number>} vector @param {number} most the number that gets the full colour
  *  @param {string} label @param {string} [size] a class for its width */
 export function strip(vector, most, label, size = "") {
@@ -43,7 +55,7 @@ export function first(vector, count) {
 
 /** The numbers themselves, in place of a strip. @param {ArrayLike<number>} vector */
 export function digits(vector) {
-  const shown = Math.min(64, vector.length);
+  const shown = vector.length <= 128 ? vector.length : 16;
   const cells = Array.from({ length: shown }, (_, at) => h("span", {}, number(vector[at])));
   return h("span", { className: "digits" }, cells, vector.length > shown && h("span", { className: "more" }, `… ${vector.length - shown} more`));
 }

@@ -4,7 +4,8 @@ import { choice, fill, h, number } from "./dom.js";
 import { share } from "./colour.js";
 import { originOf, Provenance } from "./provenance.js";
 import { STEPS } from "./state.js";
-import { digits, indexAt, largest, strip } from "./strip.js";
+import { shown } from "./units.js";
+import { digits, indexAt, strip, typical } from "./strip.js";
 
 /** @typedef {import("./main.js").Frame} Frame */
 /** @typedef {{name: string, title: string, step: number, vector?: boolean, cell: (key: number) => any}} Column */
@@ -76,7 +77,7 @@ export class Table {
     const several = unit && unit.tokens.length > 1;
     this.token.hidden = !several;
     if (!several) return;
-    const tokens = choice("Token", unit.tokens.map((token) => ({ value: token, text: place.looking.tokens[token].trim() })), (token) => this.store.set({ token }));
+    const tokens = choice("Token", unit.tokens.map((token) => ({ value: token, text: shown(place.looking.tokens[token]) })), (token) => this.store.set({ token }));
     tokens.show(state.token);
     fill(this.token, h("span", { className: "caption" }, h("bdi", {}, unit.label), " is several tokens; the steps are those of "), tokens.element);
   }
@@ -85,7 +86,7 @@ export class Table {
     const { state, place, head } = /** @type {Frame} */ (this.frame);
     const query = state.token - place.offset;
     const steps = this.reading.steps(place, head, query);
-    const names = { query: place.looking.tokens[state.token].trim(), keys: place.lookedAt.tokens.slice(0, place.keys).map((name) => name.trim() || "␣") };
+    const names = { query: shown(place.looking.tokens[state.token]), keys: place.lookedAt.tokens.slice(0, place.keys).map(shown) };
     return { place, head, query, steps, names };
   }
 
@@ -93,7 +94,7 @@ export class Table {
     const { state, place } = /** @type {Frame} */ (this.frame);
     this.order.show(this.sorted);
     const context = this.#context();
-    const order = Array.from(context.names.keys, (_, key) => key);
+    const order = context.names.keys.map((_, key) => key);
     if (this.sorted) order.sort((a, b) => context.steps.weights[b] - context.steps.weights[a]);
     const pages = Math.ceil(order.length / PAGE);
     this.page = Math.min(this.page, pages - 1);
@@ -106,7 +107,7 @@ export class Table {
       columns.map((column) => this.#cell(column, key))));
     const shown = state.step >= 7;
     const foot = shown && h("tfoot", {}, h("tr", {}, h("th", { scope: "row", colSpan: columns.length }, "z, the sum of weight·v over all words"),
-      h("td", { className: "weighted", tabIndex: -1, data: { what: "z", key: "0" } }, drawn(context.steps.z, largest([context.steps.z]), `z of ${context.names.query}`, state.numbers))));
+      h("td", { className: "weighted", tabIndex: -1, data: { what: "z", key: "0" } }, drawn(context.steps.z, typical([context.steps.z]), `z of ${context.names.query}`, state.numbers))));
     const caption = h("caption", {}, `Layer ${place.layer}, head ${state.head}: the steps for `, h("b", {}, h("bdi", {}, context.names.query)));
     const plain = state.step === 4 && !columns.some(({ name }) => name === "scores");
     const nothing = plain && h("p", { className: "note" }, "This model adds no bias to the scores here, and masks nothing.");
@@ -124,9 +125,9 @@ export class Table {
     const input = place.input(context.query);
     const cell = (/** @type {string} */ what, /** @type {any} */ content) => h("button", { type: "button", className: "vector", data: { what, key: String(state.token) } }, content);
     return h("div", { className: "lead" }, h("b", { className: "name" }, h("bdi", {}, names.query)),
-      input && cell("input", drawn(input, largest([input]), `embedding of ${names.query}`, state.numbers, "long")),
+      input && cell("input", drawn(input, typical([input]), `embedding of ${names.query}`, state.numbers, "long")),
       input && state.step >= 1 && h("span", { className: "arrow" }, "· W_Q →"),
-      state.step >= 1 && [h("span", { className: "letter query" }, "q"), cell("query", drawn(steps.q, largest([steps.q]), `q of ${names.query}`, state.numbers))]);
+      state.step >= 1 && [h("span", { className: "letter query" }, "q"), cell("query", drawn(steps.q, typical([steps.q]), `q of ${names.query}`, state.numbers))]);
   }
 
   /** @param {Column} column @param {number} key */
@@ -153,7 +154,7 @@ export class Table {
     const cell = /** @type {HTMLElement | null} */ (target.closest("[data-what]"));
     if (!cell) return;
     const canvas = target.closest("canvas");
-    this.#open({ what: cell.dataset.what, key: Number(cell.dataset.key), element: canvas ? indexAt(canvas, event) : 0 });
+    this.#open({ what: /** @type {string} */ (cell.dataset.what), key: Number(cell.dataset.key), element: canvas ? indexAt(canvas, event) : 0 });
   }
 
   /** Show where the weight of a key comes from. @param {number} key */
@@ -224,11 +225,11 @@ export class Table {
 /** The steps as columns. @param {any} context @param {boolean} numbers @returns {Column[]} */
 function columnsOf({ place, head, query, steps, names }, numbers) {
   const all = Array.from({ length: place.keys }, (_, key) => key);
-  const most = { k: largest(all.map((key) => place.key(head, key))), v: largest(all.map((key) => place.value(head, key))) };
+  const most = { k: typical(all.map((key) => place.key(head, key))), v: typical(all.map((key) => place.value(head, key))) };
   const inputs = place.mode === "cross" ? [] : all.map((key) => place.input(key - place.offset)).filter(Boolean);
-  const widest = largest(inputs);
+  const widest = typical(inputs);
   const weighted = (/** @type {number} */ key) => Array.from(place.value(head, key), (one) => one * steps.weights[key]);
-  const loudest = largest(all.map(weighted));
+  const loudest = typical(all.map(weighted));
   const biased = "bias" in place.arrays;
   /** @type {(Column | null | false)[]} */
   const columns = [

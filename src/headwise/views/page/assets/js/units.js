@@ -3,6 +3,11 @@
 /** @typedef {import("./data.js").Stream} Stream */
 /** @typedef {{label: string, tokens: number[], special: boolean, written: boolean, start: number, end: number}} Unit */
 
+/** A label as it is shown: white space has a sign of its own. @param {string} label */
+export function shown(label) {
+  return label.trim() || (label.includes("\n") ? "↵" : "␣");
+}
+
 /** The units among the tokens [first, last). @param {Stream} stream @param {"words" | "tokens"} kind
  *  @param {number} first @param {number} last @returns {Unit[]} */
 export function unitsOf(stream, kind, first, last) {

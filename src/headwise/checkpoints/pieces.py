@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 
@@ -115,6 +115,20 @@ def byte_spans(parts: Sequence[bytes]) -> list[Span]:
         else:
             here = starts[at] if at < len(starts) else character + 1
             spans.append((here, here))
+        at += len(part)
+    return spans
+
+
+def known_byte_spans(text: str, parts: Sequence[bytes], known: Set[int]) -> list[Span] | None:
+    """Where each part stands in a text of which only the known bytes became parts; None when they do not add up."""
+    places = [place for place, sign in enumerate(text) for byte in sign.encode() if byte in known]
+    if sum(map(len, parts)) != len(places):
+        return None
+    spans: list[Span] = []
+    at = reached = 0
+    for part in parts:
+        spans.append((places[at], places[at + len(part) - 1] + 1) if part else (reached, reached))
+        reached = spans[-1][1]
         at += len(part)
     return spans
 

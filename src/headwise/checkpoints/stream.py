@@ -8,10 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from headwise.checkpoints.tokenizer import Tokenizer
 
-BROKEN = "\N{REPLACEMENT CHARACTER}"
-# A character has at most four bytes, so four tokens that end in a broken one are broken for good.
-LONGEST_CHARACTER = 4
-
 
 class Stream:
     """An incremental decoder: what it gives, joined, is what `decode` gives for all ids, and no character is split."""
@@ -28,8 +24,9 @@ class Stream:
         if self._bytes is not None:
             return self._bytes.decode(self._tokenizer.raw([id], self._skip)[0])
         self._waiting.append(id)
-        text = self._new_text()
-        if not text or (text.endswith(BROKEN) and len(self._waiting) < LONGEST_CHARACTER):
+        # A run of bytes is decoded as one: a byte to come can still break what is whole now.
+        text = "" if self._tokenizer.is_byte(id) else self._new_text()
+        if not text:
             return ""
         self._before, self._waiting = self._waiting, []
         return text

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwise.checkpoints.chat import render_chat
-from headwise.checkpoints.pieces import Encoded, Pieces, byte_spans, find_spans, show_bytes, to_bytes, widen
+from headwise.checkpoints.pieces import (
+    Encoded,
+    Pieces,
+    Span,
+    byte_of,
+    byte_spans,
+    find_spans,
+    known_byte_spans,
+    show_bytes,
+    to_bytes,
+    widen,
+)
 from headwise.checkpoints.tokenizer_backend import Roles, guarded
 from headwise.errors import TokenizerError
 
@@ -75,6 +87,10 @@ class Tokenizer:
         (id,) = self._known([id])
         return self._backend.id_to_token(id) or ""
 
+    def is_byte(self, id: int) -> bool:
+        """Whether it stands for one byte in a vocabulary of words, as <0xF0> does."""
+        return self._joins_marked_words and self.token(id) in _BYTE
+
     def raw(self, ids: Iterable[int], skip_special: bool = False) -> list[bytes]:
         """The bytes each id stands for, in a vocabulary of bytes or of words marked with ▁."""
         tokens = ["" if skip_special and id in self._skipped else self.token(id) for id in ids]
@@ -107,20 +123,31 @@ class Tokenizer:
         encoding = self._encode(text, special)
         ids: list[int] = encoding.ids
         pieces = [self.readable(id) for id in ids]
-        spans: list[tuple[int, int]] = []
-        added: list[bool] = []
-        reached = 0
-        rows = zip(ids, pieces, encoding.offsets, encoding.special_tokens_mask, strict=True)
-        for id, piece, (start, end), mask in rows:
-            if mask:
-                start = end = reached  # what was added stands between characters
-            else:
-                start, end = widen(text, (start, end), piece, reached)
-            written = id in self.special_ids and text[start:end].strip() == piece.strip()
-            added.append(bool(mask) or written)
-            spans.append((start, end))
-            reached = max(reached, end)
+        spans = self._spans(text, encoding, pieces)
+        added = [bool(mask) for mask in encoding.special_tokens_mask]
+        for at, (id, (start, end)) in enumerate(zip(ids, spans, strict=True)):
+            # An id may be special and stand for real text, as [UNK] does.
+            added[at] |= id in self.special_ids and text[start:end].strip() == pieces[at].strip()
         return Encoded(text, ids, Pieces(pieces, spans), added)
+
+    def _spans(self, text: str, encoding: Any, pieces: list[str]) -> list[Span]:
+        """Offsets into the text; what was added to it stands between characters."""
+        added: list[int] = encoding.special_tokens_mask
+        offsets: list[Span] = encoding.offsets
+        if self.is_byte_level and not self._known_bytes >= set(text.encode()):
+            # The library drops bytes that the vocabulary has not, and then miscounts.
+            parts = [b"" if mask else raw for mask, raw in zip(added, self.raw(encoding.ids), strict=True)]
+            offsets = known_byte_spans(text, parts, self._known_bytes) or offsets
+        spans: list[Span] = []
+        reached = 0
+        for piece, span, mask in zip(pieces, offsets, added, strict=True):
+            spans.append((reached, reached) if mask else widen(text, span, piece, reached))
+            reached = max(reached, spans[-1][1])
+        return spans
+
+    @cached_property
+    def _known_bytes(self) -> set[int]:
+        return {byte for sign, byte in byte_of().items() if self._backend.token_to_id(sign) is not None}
 
     def chat(self, messages: Sequence[Mapping[str, Any]], generate: bool = True) -> str:
         """The conversation as this model's template writes it; encode it with special=False."""

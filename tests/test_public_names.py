@@ -32,6 +32,7 @@ PUBLIC = [
     "presets",
     "record",
     "save",
+    "write_page",
 ]
 FACE = Path(headwise.__file__)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from headwise.transformer.model import Decoder as Decoder
     from headwise.transformer.model import Encoder as Encoder
     from headwise.transformer.model import EncoderDecoder as EncoderDecoder
+    from headwise.views.page.write import write_page as write_page
 
 # Names are imported when they are first used, so that `headwise --help` answers without torch.
 _HOMES = {
@@ -45,6 +46,7 @@ _HOMES = {
     "tracing.trace": ["Trace"],
     "transformer.config": ["ModelConfig", "Positions", "StackConfig"],
     "transformer.model": ["Decoder", "Encoder", "EncoderDecoder"],
+    "views.page.write": ["write_page"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -52,6 +52,12 @@ class Trace:
         modes = ", ".join(f"{mode}: layers {_ranges(self.layers_of(mode))}" for mode in self.modes)
         return f"Trace({len(self.tokens)} tokens, {modes}, {self.heads} heads)"
 
+    def _repr_html_(self) -> str:
+        """The page, in a frame of its own: what a notebook shows."""
+        from headwise.views.page.write import trace_html
+
+        return trace_html(self)
+
     @cached_property
     def modes(self) -> tuple[str, ...]:
         """Which of encoder, decoder and cross were recorded."""

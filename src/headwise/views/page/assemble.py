@@ -22,9 +22,7 @@ def assemble(header: dict[str, Any], blocks: Sequence[str]) -> str:
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
-    data = "\n".join(
-        f'<script type="text/plain" id="block-{at}">{block}</script>' for at, block in enumerate(blocks)
-    )
+    data = "\n".join(f'<script type="text/plain" id="block-{at}">{block}</script>' for at, block in enumerate(blocks))
     return _template().format(
         policy=policy,
         title=escape(header["title"]),

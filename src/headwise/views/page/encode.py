@@ -12,14 +12,14 @@ _SIGNS = np.frombuffer(ALPHABET.encode(), dtype=np.uint8)
 
 
 def encode(values: NDArray[np.generic]) -> str:
-    """The text of an array; deflate finds more in exponents that lie side by side, so bytes are sorted by place first."""
+    """The text of an array; bytes are sorted by place first, because deflate finds more in exponents side by side."""
     flat = np.ascontiguousarray(values)
     sorted_bytes = flat.reshape(-1).view(np.uint8).reshape(-1, flat.dtype.itemsize).T
     return base85(zlib.compress(sorted_bytes.tobytes(), 6))
 
 
 def base85(raw: bytes) -> str:
-    """Four bytes, the highest first, as five digits; before them one digit, the number of zero bytes that fill the end."""
+    """Four bytes, the highest first, as five digits; before them one digit: how many zero bytes fill the end."""
     filling = -len(raw) % 4
     padded = raw + bytes(filling)
     rest = np.frombuffer(padded, dtype=">u4").astype(np.uint32)

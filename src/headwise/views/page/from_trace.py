@@ -191,7 +191,10 @@ def _receipt(receipt: Receipt) -> PageReceipt:
 def _telling(places: Sequence[PagePlace], streams: dict[str, PageStream]) -> Values:
     """The word that looks most firmly at another word, in the last mode: what is open first."""
     mode = places[-1].mode
-    best: tuple[float, Values] = (-1.0, {"mode": mode, "layer": places[-1].layer, "head": places[-1].heads[0], "token": 0})
+    best: tuple[float, Values] = (
+        -1.0,
+        {"mode": mode, "layer": places[-1].layer, "head": places[-1].heads[0], "token": 0},
+    )
     candidates = [place for place in places if place.mode == mode]
     # The first layer mostly looks by position alone.
     for page_place in candidates[1:] or candidates:

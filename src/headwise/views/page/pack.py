@@ -171,7 +171,7 @@ def stored_error(data: PageData, packed: Packed) -> list[Values]:
     if packed.precision.output == "float16" and packed.output_layers:
         kept = set(packed.output_layers)
         through = max(_through(place) for place in data.places if (place.mode, place.layer) in kept)
-        rows.append({"what": "Z_f, because of W_O", "error": through})
+        rows.append({"what": "Z_f", "error": through})
     return rows
 
 

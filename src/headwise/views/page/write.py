@@ -43,7 +43,10 @@ def write_page(
 
 def trace_html(trace: Trace, height: int = 900) -> str:
     """The page in a frame of its own, for notebooks; the frame may run its script and save files, and nothing else."""
-    text = page_text(page_data(trace))
+    try:
+        text = page_text(page_data(trace))
+    except HeadwiseError as error:
+        return f"<pre>{escape(str(error))}</pre>"
     return (
         f'<iframe title="headwise" sandbox="allow-scripts allow-downloads" style="width:100%;height:{height}px;border:0" '
         f'srcdoc="{escape(text)}"></iframe>'
@@ -65,9 +68,7 @@ def _header(data: PageData, packed: Packed) -> Values:
     return {
         "schema": SCHEMA,
         "title": data.title,
-        "streams": {
-            name: {field: getattr(stream, field) for field in names} for name, stream in data.streams.items()
-        },
+        "streams": {name: {field: getattr(stream, field) for field in names} for name, stream in data.streams.items()},
         "places": packed.places,
         "model": dict(data.model),
         "command": data.command,

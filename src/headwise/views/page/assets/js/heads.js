@@ -133,7 +133,7 @@ export class Heads {
     if (state.sort !== "layer" && known) {
       const text = state.sort === "wrote" ? number(value, 2) : percent(value);
       const bar = h("span", { className: "meter", style: { "--share": String(state.sort === "wrote" ? value / (most || 1) : value) } });
-      button.append(h("span", { className: "amount" }, h("b", {}, `${layer}·${head}`), ` ${text}`), bar);
+      button.append(h("span", { className: "amount" }, h("b", {}, `L${layer} H${head}`), h("span", {}, text)), bar);
     }
     return { button, value };
   }
@@ -166,7 +166,7 @@ export class Heads {
       .map((known) => ({ known, top: this.#topFor(known, true) })).filter(({ top }) => top.weight > 0.01);
     all.sort((a, b) => b.top.weight - a.top.weight);
     const items = all.slice(0, FIRMEST).map(({ known: { layer, head }, top }) =>
-      h("li", {}, h("button", { type: "button", onclick: () => this.store.set({ layer, head }) }, h("b", {}, `${layer}·${head}`), h("bdi", {}, top.label),
+      h("li", {}, h("button", { type: "button", onclick: () => this.store.set({ layer, head }) }, h("b", {}, `L${layer} H${head}`), h("bdi", {}, top.label),
         h("span", { className: "meter", style: { "--share": String(top.weight) } }), h("span", { className: "weight" }, number(top.weight, 2)))));
     fill(this.firmest, h("h3", {}, "Where ", h("bdi", { className: "quoted" }, word), place.mode === "cross" ? " looks most firmly" : " looks most firmly at another word"), h("ol", {}, items));
     this.firmest.hidden = !items.length;
@@ -206,6 +206,8 @@ export class Heads {
       if (own) current = at;
     });
     rove(this.buttons, current);
+    const [box, own] = [this.area.getBoundingClientRect(), this.buttons[current].getBoundingClientRect()];
+    if (own.bottom > box.bottom || own.top < box.top + 20) this.area.scrollTop += own.top - box.top - box.height / 2;
   }
 
   /** @param {KeyboardEvent} event */

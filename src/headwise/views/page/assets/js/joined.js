@@ -76,7 +76,7 @@ export class Joined {
     const rows = this.parts.map((part) => h("tr", { className: part.head === state.head ? "current" : "" }, h("th", { scope: "row" }, String(part.head)),
       this.#cell("z", part.at, strip(part.z, mostZ, `z of head ${part.head}`)),
       known && [this.#cell("weight", part.at, this.#block(part.at)), this.#cell("written", part.at, strip(/** @type {Float64Array} */ (part.written), mostWritten, `what head ${part.head} writes`, "long"))],
-      most > 0 && h("td", { className: "weights" }, h("span", { className: "bar", style: { "--share": String((part.length ?? 0) / most) } }), number(part.length ?? 0))));
+      most > 0 && h("td", { className: "weights" }, h("span", { className: "bar", style: { "--share": String((part.length ?? 0) / most) } }), h("span", { className: "figure" }, number(part.length ?? 0)))));
     const side = h("div", { className: "joinedz", "aria-hidden": "true" }, this.parts.map((part) => {
       const one = strip(part.z, mostZ, `z of head ${part.head}`);
       one.classList.toggle("current", part.head === state.head);

@@ -1,11 +1,10 @@
 /** The worked table: every step for one word and one head, unfolding left to right. */
 
 import { choice, fill, h, number } from "./dom.js";
-import { share } from "./colour.js";
 import { originOf, Provenance } from "./provenance.js";
 import { STEPS } from "./state.js";
 import { shown } from "./units.js";
-import { digits, indexAt, strip, typical } from "./strip.js";
+import { digits, indexAt, largest, strip, typical } from "./strip.js";
 
 /** @typedef {import("./main.js").Frame} Frame */
 /** @typedef {{name: string, title: string, step: number, vector?: boolean, cell: (key: number) => any}} Column */
@@ -229,7 +228,7 @@ function columnsOf({ place, head, query, steps, names }, numbers) {
   const inputs = place.mode === "cross" ? [] : all.map((key) => place.input(key - place.offset)).filter(Boolean);
   const widest = typical(inputs);
   const weighted = (/** @type {number} */ key) => Array.from(place.value(head, key), (one) => one * steps.weights[key]);
-  const loudest = typical(all.map(weighted));
+  const loudest = largest(all.map(weighted));
   const biased = "bias" in place.arrays;
   /** @type {(Column | null | false)[]} */
   const columns = [
@@ -240,7 +239,7 @@ function columnsOf({ place, head, query, steps, names }, numbers) {
     { name: "scaled", title: "÷√d", step: 3, cell: (key) => number(steps.scaled[key]) },
     (biased || place.masked) && { name: "scores", title: biased ? (place.masked ? "+ bias, mask" : "+ bias") : "mask", step: 4,
       cell: (key) => (place.allows(head, query, key) ? number(steps.scores[key]) : "masked") },
-    { name: "weights", title: "softmax", step: 5, cell: (key) => [h("span", { className: "bar", style: { "--share": String(share(steps.weights[key], 1) ** 2) } }), number(steps.weights[key])] },
+    { name: "weights", title: "softmax", step: 5, cell: (key) => [h("span", { className: "bar", style: { "--share": String(steps.weights[key]) } }), h("span", { className: "figure" }, number(steps.weights[key]))] },
     { name: "weighted", title: "weight·v", step: 6, cell: (key) => drawn(weighted(key), loudest, `weight·v of ${names.keys[key]}`, numbers) },
   ];
   return /** @type {Column[]} */ (columns.filter(Boolean));

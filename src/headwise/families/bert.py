@@ -117,20 +117,22 @@ def names(config: ModelConfig) -> Names:
         prefix=f"{config.architecture}.",
         ties=_TIES[config.architecture] if config.head == "masked" else {},
         older={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
-        ignored=["*embeddings.position_ids", "*embeddings.token_type_ids", "cls.seq_relationship.*"],
+        ignored=[*_IGNORED, *([] if config.tied or config.head != "masked" else [_HEADS[config.architecture][2]])],
     )
 
 
 def _head(config: ModelConfig) -> list[Rule]:
     dense, norm, bias = _HEADS[config.architecture]
-    rules: list[Rule] = [
-        *same(dense, "head.dense", bias=True),
-        *same(norm, "head.norm", bias=True),
-        Same(bias, "head.words.bias"),
-    ]
-    return rules if config.tied else [*rules, Same(next(iter(_TIES[config.architecture])), "head.words.weight")]
+    rules = [*same(dense, "head.dense", bias=True), *same(norm, "head.norm", bias=True)]
+    if config.tied:
+        return [*rules, Same(bias, "head.words.bias")]
+    # A head of its own has a bias of its own too; the one beside it is then not computed with.
+    own = {ours: theirs for theirs, ours in _TIES[config.architecture].items()}
+    words = Same(own["embedding.weight"], "head.words.weight")
+    return [*rules, words, Same(own.get("head.words.bias", bias), "head.words.bias")]
 
 
+_IGNORED = ("*embeddings.position_ids", "*embeddings.token_type_ids", "cls.seq_relationship.*")
 _HEADS = {
     "bert": ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.bias"),
     "roberta": ("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"),

@@ -19,12 +19,21 @@ class ModelCache:
         """Tokens so far, filling included."""
         self.kept: Tensor | None = None
         """[batch]: how many of them are tokens and not filling; None where all are."""
+        self._counts_distances = any(config.windows) or config.positions.kind in ("buckets", "alibi")
+        self._broken = False
+
+    def check(self) -> None:
+        """Raise where filling stands after tokens and before new ones, and the model counts the places between them."""
+        if self._broken:
+            raise ValueError("padding: got filling on the right and then more tokens, wanted it on the left")
 
     def advance(self, new: int, padding: Tensor | None) -> None:
         """Count the new tokens; called once by the stack, after all its blocks."""
         if padding is not None or self.kept is not None:
             fresh: Tensor | int = new if padding is None else padding.long().sum(1)
             self.kept = torch.as_tensor(fresh + (self.seen if self.kept is None else self.kept))
+            if padding is not None and self._counts_distances:
+                self._broken = not bool(padding[:, -1:].all())
         self.seen += new
 
     def reorder(self, rows: Tensor) -> None:

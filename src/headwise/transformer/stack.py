@@ -53,7 +53,10 @@ class Stack(nn.Module):
         check_documents(documents, x, cache)
         places = self._places(x, padding, documents, cache)
         x = self._embed(x, places, token_types)
-        seen = 0 if cache is None else cache.seen
+        seen = 0
+        if cache is not None:
+            cache.check()
+            seen = cache.seen
         around = Surroundings(
             mask=Mask(causal=self.config.causal, padding=padding, documents=documents),
             bias=self._bias(x, seen),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import tokenizer_makers as make
 from tokenizers import Tokenizer as Backend
-from tokenizers import models
+from tokenizers import models, trainers
 from transformers import AutoTokenizer, BertTokenizer, GPT2Tokenizer, Qwen2Tokenizer, RobertaTokenizer
 
 from headwise.checkpoints.tokenizer import Tokenizer, open_tokenizer
@@ -110,6 +110,14 @@ def test_splitters_differ(tmp_path: Path) -> None:
         path.write_bytes(make.gguf_byte_level(pre))
         seen.add(str(open_tokenizer(path).encode("".join(make.TEXTS) + "They'LL  12345 XyZ/\n\n A's")))
     assert len(seen) == 5
+
+
+def test_merges_with_a_prefix(tmp_path: Path) -> None:
+    backend = Backend(models.BPE(continuing_subword_prefix="##"))
+    trainer = trainers.BpeTrainer(vocab_size=120, continuing_subword_prefix="##", show_progress=False)
+    backend.train_from_iterator(make.CORPUS, trainer)
+    directory = make.write_json(tmp_path, backend, FAST)
+    same_ids(open_tokenizer(directory), AutoTokenizer.from_pretrained(directory))
 
 
 def test_ids_with_a_role(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwise.checkpoints.safetensors import read_json
+from headwise.checkpoints.safetensors import parse_json, read_json
 from headwise.checkpoints.splitters import QWEN2, by_pattern
 from headwise.checkpoints.tokenizer_backend import NAMES, Roles, frame, guarded
 from headwise.errors import TokenizerError
@@ -114,12 +114,31 @@ def _from_json(path: Path) -> Backend:
     from tokenizers import Tokenizer
 
     text = read_text(path)
+    _check_merges(path, parse_json(path, "tokenizer.json", text.encode(), TokenizerError).get("model"))
     with guarded(path, "tokenizer.json"):
         backend = Tokenizer.from_str(text)
         # Both belong to whoever makes a batch; MiniLM's file would fill every text up to 128 ids.
         backend.no_truncation()
         backend.no_padding()
     return backend
+
+
+def _check_merges(path: Path, model: object) -> None:
+    """Every second part of a merge begins with the prefix, where there is one: the library cuts it off unseen."""
+    prefix = model.get("continuing_subword_prefix") if isinstance(model, dict) else None
+    merges = model.get("merges") if isinstance(model, dict) else None
+    if not prefix or not isinstance(merges, list):
+        return
+    for merge in merges:
+        second = (
+            merge.partition(" ")[2]
+            if isinstance(merge, str)
+            else merge[-1]
+            if isinstance(merge, list) and merge
+            else ""
+        )
+        if not str(second).startswith(str(prefix)):
+            raise TokenizerError(path, "merges", f"{str(merge)[:60]!r} does not continue with {str(prefix)[:20]!r}")
 
 
 def _class(directory: Path, settings: Mapping[str, Any]) -> str | None:

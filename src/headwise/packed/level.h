@@ -119,17 +119,20 @@ ALWAYS_INLINE NAME(Block) NAME(open)(const uint8_t *data, int bits) {
     NAME(Block) block;
     const __m512i nibble = _mm512_set1_epi8(15), flip = _mm512_set1_epi8((char)0x80);
     if (bits == 4)
+        UNROLL
         for (int i = 0; i < 4; i++) {
             __m512i both = _mm512_loadu_si512(data + 64 * i);
             block.quad[i] = _mm512_and_si512(both, nibble);
             block.quad[i + 4] = _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble);
         }
     else /* the product wants unsigned weights: value + 128, taken off again by `offset` in dot */
+        UNROLL
         for (int i = 0; i < 8; i++) block.quad[i] = _mm512_xor_si512(_mm512_loadu_si512(data + 64 * i), flip);
     return block;
 }
 ALWAYS_INLINE vec NAME(dot)(const NAME(Block) *block, const int8_t *x, int32_t total, int bits, int offset) {
     __m512i sum = _mm512_set1_epi32(-total * (bits == 4 ? offset : 128 + offset));
+    UNROLL
     for (int i = 0; i < 8; i++) {
         int32_t four;
         memcpy(&four, x + 4 * i, 4);
@@ -142,7 +145,9 @@ typedef struct { __m256i quad[8]; } NAME(Block);
 ALWAYS_INLINE NAME(Block) NAME(open)(const uint8_t *data, int bits) {
     NAME(Block) block;
     const __m256i nibble = _mm256_set1_epi8(15);
-    for (int i = 0; i < (bits == 4 ? 4 : 8); i++) {
+    UNROLL
+    for (int i = 0; i < 8; i++) {
+        if (i == bits) break; /* as many quads are stored as there are bits */
         __m256i all = _mm256_loadu_si256((const void *)(data + 64 * i));
         block.quad[i] = bits == 4 ? _mm256_and_si256(all, nibble) : all;
         if (bits == 4) block.quad[i + 4] = _mm256_and_si256(_mm256_srli_epi16(all, 4), nibble);
@@ -153,6 +158,7 @@ ALWAYS_INLINE NAME(Block) NAME(open)(const uint8_t *data, int bits) {
 ALWAYS_INLINE vec NAME(dot)(const NAME(Block) *block, const int8_t *x, int32_t total, int bits, int offset) {
     const __m256i ones = _mm256_set1_epi16(1);
     __m256i sum = _mm256_set1_epi32(-total * offset), pairs = _mm256_setzero_si256();
+    UNROLL
     for (int i = 0; i < 8; i++) {
         int32_t four;
         memcpy(&four, x + 4 * i, 4);
@@ -170,7 +176,9 @@ ALWAYS_INLINE vec NAME(dot)(const NAME(Block) *block, const int8_t *x, int32_t t
 typedef struct { int8x16_t quad[8]; } NAME(Block);
 ALWAYS_INLINE NAME(Block) NAME(open)(const uint8_t *data, int bits) {
     NAME(Block) block;
-    for (int i = 0; i < (bits == 4 ? 4 : 8); i++) {
+    UNROLL
+    for (int i = 0; i < 8; i++) {
+        if (i == bits) break;
         uint8x16_t all = vld1q_u8(data + 64 * i);
         block.quad[i] = vreinterpretq_s8_u8(bits == 4 ? vandq_u8(all, vdupq_n_u8(15)) : all);
         if (bits == 4) block.quad[i + 4] = vreinterpretq_s8_u8(vshrq_n_u8(all, 4));
@@ -180,6 +188,7 @@ ALWAYS_INLINE NAME(Block) NAME(open)(const uint8_t *data, int bits) {
 ALWAYS_INLINE vec NAME(dot)(const NAME(Block) *block, const int8_t *x, int32_t total, int bits, int offset) {
     int32x4_t sum = vdupq_n_s32(-total * offset);
     (void)bits;
+    UNROLL
     for (int i = 0; i < 8; i++) {
         int32_t four;
         memcpy(&four, x + 4 * i, 4);
@@ -192,8 +201,10 @@ ALWAYS_INLINE vec NAME(dot)(const NAME(Block) *block, const int8_t *x, int32_t t
 typedef struct { vec column[BLOCK]; } NAME(Block);
 ALWAYS_INLINE NAME(Block) NAME(open)(const uint8_t *data, int bits) {
     NAME(Block) block;
-    for (int quad = 0; quad < (bits == 4 ? 4 : 8); quad++)
-        for (int column = 0; column < 4; column++) {
+    UNROLL
+    for (int quad = 0; quad < 8; quad++)
+        UNROLL
+        for (int column = 0; column < 4 && quad < bits; column++) {
             const uint8_t *from = data + 64 * quad + column;
             ivec four = {from[0], from[4], from[8], from[12]};
             vec *to = block.column + 4 * quad + column;
@@ -205,6 +216,7 @@ ALWAYS_INLINE NAME(Block) NAME(open)(const uint8_t *data, int bits) {
 ALWAYS_INLINE vec NAME(dot)(const NAME(Block) *block, const int8_t *x, int32_t total, int bits, int offset) {
     vec sum = SPREAD((float)(-total * offset));
     (void)bits;
+    UNROLL
     for (int column = 0; column < BLOCK; column++) sum += block->column[column] * (float)x[column];
     return sum;
 }
@@ -215,12 +227,14 @@ ALWAYS_INLINE void NAME(tile)(const uint8_t *data, const Rows *x, const int toke
                               const int offset, const int part, float out[TILE][GROUP]) {
     const long blocks = x->columns / BLOCK, size = GROUP * (2 + 2 * minimum + BLOCK * bits / 8);
     vec sums[TILE];
+    UNROLL
     for (int t = 0; t < tokens; t++) sums[t] = (vec){0};
     for (long b = 0; b < blocks; b++, data += size) {
         for (int line = 0; part == 0 && line < size; line += 64) __builtin_prefetch(data + PREFETCH + line);
         const uint8_t *own = data + 2 * LANES * part;
         vec scale = NAME(halves)(own), least = minimum ? NAME(halves)(own + 32) : (vec){0};
         NAME(Block) block = NAME(open)(data + 32 + 32 * minimum + 4 * LANES * part, bits);
+        UNROLL
         for (int t = 0; t < tokens; t++) {
             long at = t * blocks + b;
             vec dot = NAME(dot)(&block, x->values + at * BLOCK, x->totals[at], bits, offset);
@@ -228,6 +242,7 @@ ALWAYS_INLINE void NAME(tile)(const uint8_t *data, const Rows *x, const int toke
             if (minimum) sums[t] = NAME(fused)(least, SPREAD(x->sums[at]), sums[t]);
         }
     }
+    UNROLL
     for (int t = 0; t < tokens; t++) STORE(out[t] + LANES * part, sums[t]);
 }
 
@@ -248,6 +263,7 @@ ALWAYS_INLINE void NAME(tile)(const uint8_t *data, const Rows *x, const int toke
 static void NAME(multiply_floats)(const Weight *w, long group, Rows x, int tokens, float out[TILE][GROUP]) {
     long row = group * GROUP, lanes = w->rows - row < GROUP ? w->rows - row : GROUP;
     for (long lane = 0; lane < lanes; lane++)
+        UNROLL
         for (int t = 0; t < tokens; t++) {
             const float *weights = (const float *)w->data + (row + lane) * w->columns, *y = x.exact + t * x.columns;
             vec sum = {0}, other = {0};
@@ -332,34 +348,53 @@ ALWAYS_INLINE void NAME(fetch)(const float *soon, long dim) {
 }
 
 /* Scores of one query head, -infinity where a key may not be seen and up to a whole register. */
-ALWAYS_INLINE void NAME(score)(const float *query, long dim, const float *key, const uint8_t *allowed, long count,
-                               float scale, const float *soon, float *scores) {
+ALWAYS_INLINE void NAME(score)(const float *query, const long dim, const float *key, const uint8_t *allowed,
+                               long count, float scale, const float *soon, float *scores) {
     for (long k = 0; k < count; k++, key += dim) {
-        vec sum = {0};
+        vec sum = {0}, other = {0};
         NAME(fetch)(soon ? soon + k * dim : NULL, dim);
-        for (long i = 0; i < dim; i += LANES) sum = NAME(fused)(LOAD(query + i), LOAD(key + i), sum);
-        scores[k] = allowed && !allowed[k] ? -INFINITY : NAME(add_up)(sum) * scale;
+        UNROLL
+        for (long i = 0; i < dim; i += 2 * LANES) {
+            sum = NAME(fused)(LOAD(query + i), LOAD(key + i), sum);
+            if (i + LANES < dim) other = NAME(fused)(LOAD(query + i + LANES), LOAD(key + i + LANES), other);
+        }
+        scores[k] = allowed && !allowed[k] ? -INFINITY : NAME(add_up)(sum + other) * scale;
     }
     for (long k = count; k % LANES; k++) scores[k] = -INFINITY;
 }
 
 /* out = sum of weights times values, `wide` vectors of columns at a time so that the values are read once. */
-ALWAYS_INLINE void NAME(mix)(const float *weights, const float *value, long dim, long count, const int wide,
+ALWAYS_INLINE void NAME(mix)(const float *weights, const float *value, const long dim, long count, const int wide,
                              const float *soon, float *out) {
     vec mixed[WIDE] = {{0}};
     for (long k = 0; k < count; k++, value += dim) {
         NAME(fetch)(soon ? soon + k * dim : NULL, LANES * wide);
+        UNROLL
         for (int i = 0; i < wide; i++) mixed[i] = NAME(fused)(SPREAD(weights[k]), LOAD(value + LANES * i), mixed[i]);
     }
+    UNROLL
     for (int i = 0; i < wide; i++) STORE(out + LANES * i, mixed[i]);
 }
 
-static void NAME(attend)(const float *query, int heads, long dim, const float *key, const float *value,
-                         const uint8_t *allowed, long count, float scale, float *greatest, float *total, float *out) {
+/* Scores to weights that are not yet divided by their sum. */
+ALWAYS_INLINE float NAME(weigh)(float *scores, long count, float greatest) {
+    vec sum = {0};
+    for (long k = 0; k < count; k += LANES) {
+        vec score = LOAD(scores + k), weight = NAME(exponential)(score - greatest);
+        weight = SELECT(score == SPREAD(-INFINITY), (vec){0}, weight);
+        STORE(scores + k, weight);
+        sum += weight;
+    }
+    return NAME(add_up)(sum);
+}
+
+ALWAYS_INLINE void NAME(attend_to)(const float *query, int heads, const long dim, const float *key, const float *value,
+                                   const uint8_t *allowed, long count, float scale, float *greatest, float *total,
+                                   float *out) {
     float scores[CHUNK] __attribute__((aligned(64)));
     for (int head = 0; head < heads; head++, query += dim, out += dim) {
         NAME(score)(query, dim, key, allowed, count, scale, head ? NULL : value, scores);
-        vec most = LOAD(scores), sum = {0};
+        vec most = LOAD(scores);
         for (long k = LANES; k < count; k += LANES) most = GREATER(LOAD(scores + k), most);
         greatest[head] = NAME(greatest_of)(most);
         if (greatest[head] == -INFINITY) { /* nothing may be seen here */
@@ -367,19 +402,21 @@ static void NAME(attend)(const float *query, int heads, long dim, const float *k
             memset(out, 0, (size_t)dim * sizeof(float));
             continue;
         }
-        for (long k = 0; k < count; k += LANES) {
-            vec s = LOAD(scores + k), weight = NAME(exponential)(s - greatest[head]);
-            weight = SELECT(s == SPREAD(-INFINITY), (vec){0}, weight);
-            STORE(scores + k, weight);
-            sum += weight;
-        }
-        total[head] = NAME(add_up)(sum);
-        long i = 0;
+        total[head] = NAME(weigh)(scores, count, greatest[head]);
         const float *soon = head ? NULL : key + count * dim; /* the next chunk */
+        long i = 0;
         for (; i + WIDE * LANES <= dim; i += WIDE * LANES)
             NAME(mix)(scores, value + i, dim, count, WIDE, soon ? soon + i : NULL, out + i);
         for (; i < dim; i += LANES) NAME(mix)(scores, value + i, dim, count, 1, soon ? soon + i : NULL, out + i);
     }
+}
+
+/* The loops over the usual lengths of a head are written out. */
+static void NAME(attend)(const float *query, int heads, long dim, const float *key, const float *value,
+                         const uint8_t *allowed, long count, float scale, float *greatest, float *total, float *out) {
+    if (dim == 64) NAME(attend_to)(query, heads, 64, key, value, allowed, count, scale, greatest, total, out);
+    else if (dim == 128) NAME(attend_to)(query, heads, 128, key, value, allowed, count, scale, greatest, total, out);
+    else NAME(attend_to)(query, heads, dim, key, value, allowed, count, scale, greatest, total, out);
 }
 
 static void NAME(join)(float *greatest, float *total, float *out, float next_greatest, float next_total,

@@ -13,6 +13,12 @@
 #define CHUNK 128 /* keys that are attended to at once */
 #endif
 
+/* Small arrays live in registers only where the loops over them are written out. */
+#ifdef __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 32")
+#endif
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* Layout of one block of a group: 16 half scales, 16 half minima (if any), then for each four columns 16 lanes of 4.

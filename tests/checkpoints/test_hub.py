@@ -127,6 +127,13 @@ def test_without_the_hub_what_is_cached_is_found(ask, hub: Hub, lost: dict[str, 
     assert hub.asked == []
 
 
+def test_half_a_model_in_the_cache_is_told(ask) -> None:
+    (Path(ask("org/plain").stdout.strip()) / "model.safetensors").unlink()
+    answer = ask("org/plain", HF_HUB_OFFLINE="1")
+    assert answer.returncode == 2
+    assert answer.stderr.startswith("org/plain: only a part of it is in the hub's cache")
+
+
 def test_cached_models_are_listed(ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Path(ask("org/plain").stdout.strip())
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as draw
 
-from headwise.checkpoints.pieces import byte_of, byte_spans, find_spans, show_bytes, to_bytes, widen, words
+from headwise.checkpoints.pieces import (
+    byte_of,
+    byte_spans,
+    find_spans,
+    known_byte_spans,
+    show_bytes,
+    to_bytes,
+    widen,
+    words,
+)
 
 
 @given(parts=draw.lists(draw.binary(max_size=5) | draw.text(max_size=3).map(str.encode), max_size=12))
@@ -35,6 +44,12 @@ def test_whole_characters_stand_where_they_are(texts: list[str]) -> None:
 def test_a_cut_character_belongs_to_all_its_parts() -> None:
     raw = "aé🛸".encode()
     assert byte_spans([raw[:2], raw[2:3], raw[3:4], raw[4:6], raw[6:]]) == [(0, 2), (1, 2), (2, 3), (2, 3), (2, 3)]
+
+
+def test_unknown_bytes_are_passed_over() -> None:
+    known = set(b"ab c")
+    assert known_byte_spans("aéb\x04 c", [b"a", b"b ", b"", b"c"], known) == [(0, 1), (2, 5), (5, 5), (5, 6)]
+    assert known_byte_spans("aéb", [b"a"], known) is None
 
 
 def test_every_byte_has_one_sign() -> None:

@@ -109,7 +109,7 @@ def _with_divisors(config: ModelConfig, file: GGUFFile) -> ModelConfig:
         problem = f"got {list(file.shape(DIVISORS))} of {file.kind(DIVISORS)}, wanted [{turned}] of F32"
         raise CheckpointError(file.path, DIVISORS, problem)
     divisors = file.read(DIVISORS)
-    if not bool((divisors >= 1).all()) or not bool(divisors.isfinite().all()):
+    if not bool((divisors > 0.99).all()) or not bool(divisors.isfinite().all()):
         raise CheckpointError(file.path, DIVISORS, "wanted finite numbers from 1 on")
     scaling = _named(stack.positions.base, divisors)
     return replace(config, decoder=replace(stack, positions=replace(stack.positions, scaling=scaling)))
@@ -118,7 +118,7 @@ def _with_divisors(config: ModelConfig, file: GGUFFile) -> ModelConfig:
 def _named(base: float, divisors: torch.Tensor) -> RotaryScaling:
     """Llama 3's scaling by its own name where these are its divisors, so that it can be saved again."""
     dims = 2 * len(divisors)
-    llama3 = RotaryScaling("llama3", float(divisors.max()), 8192, low=1.0, high=4.0)
+    llama3 = RotaryScaling("llama3", round(float(divisors.max()), 3), 8192, low=1.0, high=4.0)
     plain, _ = Rotary(dims, base).frequencies()
     stretched, _ = Rotary(dims, base, scaling=llama3).frequencies()
     if torch.allclose(plain / stretched, divisors, rtol=1e-4):

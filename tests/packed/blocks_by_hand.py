@@ -4,7 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.packed.blocks import BLOCK, KINDS, PackedWeight
+from headwise.packed.blocks import PackedWeight
+from headwise.packed.kinds import BLOCK, KINDS
 
 
 def random_blocks(kind: str, rows: int, columns: int, seed: int) -> Tensor:

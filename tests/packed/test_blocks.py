@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwise.errors import HeadwiseError, UnsupportedError
-from headwise.packed.blocks import KINDS, PackedWeight
+from headwise.packed.blocks import PackedWeight
+from headwise.packed.kinds import KINDS
 
 kinds = st.sampled_from(sorted(KINDS))
 

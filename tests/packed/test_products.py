@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from headwise.packed import native
-from headwise.packed.blocks import KINDS, PackedWeight
+from headwise.packed.blocks import PackedWeight
+from headwise.packed.kinds import KINDS
+from headwise.packed.levels import available
 
-LEVELS = native.available()
+LEVELS = available()
 needs_compiler = pytest.mark.skipif(not LEVELS, reason="no C compiler here")
 pytestmark = needs_compiler
 kinds, levels = st.sampled_from(sorted(KINDS)), st.sampled_from(LEVELS or ["torch"])

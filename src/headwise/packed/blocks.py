@@ -1,34 +1,13 @@
 """Weights kept in GGUF's 4- and 8-bit blocks of 32, repacked without loss into groups of 16 rows."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from headwise.errors import HeadwiseError, UnsupportedError
-from headwise.packed.memory import weight_memory
-
-BLOCK = 32  # columns that share a scale
-GROUP = 16  # rows that a kernel computes at once, one per lane
-
-
-class Kind(NamedTuple):
-    """How one block is stored: w = scale · (value − offset) + minimum."""
-
-    block_bytes: int
-    bits: int  # as kept here: 4, or 8 (also for five-bit values)
-    offset: int
-    has_minimum: bool
-
-
-KINDS = {
-    "Q4_0": Kind(18, 4, 8, False),
-    "Q4_1": Kind(20, 4, 0, True),
-    "Q5_0": Kind(22, 8, 16, False),
-    "Q5_1": Kind(24, 8, 0, True),
-    "Q8_0": Kind(34, 8, 0, False),
-}
+from headwise.packed.kinds import BLOCK, GROUP, KINDS, Kind
+from headwise.packed.repack import repack
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +34,7 @@ class PackedWeight:
                 f"packed weight: {kind} of shape {rows} x {columns} needs uint8 blocks of shape {expected}, "
                 f"got {blocks.dtype} {tuple(blocks.shape)}"
             )
-        return cls(_interleave(blocks, form, rows, columns), rows, columns, kind)
+        return cls(repack(blocks, form, rows, columns), rows, columns, kind)
 
     @property
     def form(self) -> Kind:
@@ -103,28 +82,6 @@ def _weights(values: Tensor, scale: Tensor, minimum: Tensor | None, form: Kind, 
     if minimum is not None:
         weights += minimum.to(compute).unsqueeze(-1)
     return weights.to(dtype)
-
-
-def _interleave(blocks: Tensor, form: Kind, rows: int, columns: int) -> Tensor:
-    """[row, block bytes] -> [group, block, scales · minima · quads of columns], padded with zero rows."""
-    groups, count = -(-rows // GROUP), columns // BLOCK
-    padded = torch.zeros(groups * GROUP, count * form.block_bytes, dtype=torch.uint8)
-    padded[:rows] = blocks
-    cells = padded.view(groups, GROUP, count, form.block_bytes).transpose(1, 2)  # [group, block, lane, bytes]
-    ends = 4 if form.has_minimum else 2
-    parts = [cells[..., at : at + 2].reshape(groups, count, 2 * GROUP) for at in range(0, ends, 2)]
-    values = _five_bits(cells[..., ends:]) if form.block_bytes in (22, 24) else cells[..., ends:]
-    quads = values.reshape(groups, count, GROUP, -1, 4).transpose(2, 3)
-    parts.append(quads.reshape(groups, count, -1))
-    size = sum(part.shape[-1] for part in parts)
-    return torch.cat(parts, dim=-1, out=weight_memory(groups * count * size).view(groups, count, size))
-
-
-def _five_bits(cells: Tensor) -> Tensor:
-    """Four bytes of fifth bits, then 16 bytes of nibbles -> 32 bytes."""
-    fifth = (cells[..., :4].unsqueeze(-1) >> torch.arange(8, dtype=torch.uint8) & 1).flatten(-2)
-    nibbles = torch.cat([cells[..., 4:] & 15, cells[..., 4:] >> 4], dim=-1)
-    return nibbles | fifth << 4
 
 
 def _open(data: Tensor, form: Kind) -> tuple[Tensor, Tensor, Tensor | None]:

@@ -216,4 +216,49 @@ int headwise_widen(const Weight *weight, const int64_t *ids, long count, void *o
     return 0;
 }
 
+typedef struct {
+    const uint8_t *blocks;
+    uint8_t *out;
+    long rows, count;
+    int block_bytes, has_minimum, five_bits, bits;
+} Repacking;
+
+/* Scale, minimum and values of one row's block to its lane of the group's. */
+static void repack_block(const Repacking *r, const uint8_t *from, uint8_t *out, long lane) {
+    uint8_t values[BLOCK];
+    int ends = r->has_minimum ? 4 : 2;
+    for (int end = 0; end < ends; end += 2) memcpy(out + 16 * end + 2 * lane, from + end, 2);
+    from += ends;
+    if (r->five_bits) {
+        for (int i = 0; i < BLOCK; i++) {
+            uint8_t both = from[4 + i % 16], nibble = i < 16 ? both & 15 : both >> 4;
+            values[i] = (uint8_t)(nibble | (from[i / 8] >> i % 8 & 1) << 4);
+        }
+        from = values;
+    }
+    for (int quad = 0; quad < r->bits; quad++) memcpy(out + 16 * ends + 64 * quad + 4 * lane, from + 4 * quad, 4);
+}
+
+static void repack_job(void *argument, int thread, int threads) {
+    Repacking *r = argument;
+    long first, end, size = GROUP * (2 + 2 * r->has_minimum + BLOCK * r->bits / 8);
+    share((r->rows + GROUP - 1) / GROUP, thread, threads, &first, &end);
+    for (long group = first; group < end; group++) {
+        uint8_t *out = r->out + group * r->count * size;
+        if ((group + 1) * GROUP > r->rows) memset(out, 0, (size_t)(r->count * size));
+        for (long block = 0; block < r->count; block++, out += size)
+            for (long lane = 0; lane < GROUP && group * GROUP + lane < r->rows; lane++)
+                repack_block(r, r->blocks + ((group * GROUP + lane) * r->count + block) * r->block_bytes, out, lane);
+    }
+}
+
+/* A GGUF tensor's blocks, [row, block], to groups of 16 rows. */
+void headwise_repack(const uint8_t *blocks, long rows, long count, int block_bytes, int has_minimum, int five_bits,
+                     int bits, uint8_t *out, int threads) {
+    Repacking r = {blocks, out, rows, count, block_bytes, has_minimum, five_bits, bits};
+    pthread_mutex_lock(&pool.use);
+    run_team(repack_job, &r, threads);
+    pthread_mutex_unlock(&pool.use);
+}
+
 #include "step.h"

@@ -9,6 +9,7 @@ from torch.nn.functional import linear
 
 from headwise.packed import native
 from headwise.packed.blocks import PackedWeight
+from headwise.packed.levels import level
 
 FEW = 16
 """Rows up to which the blocks are read in place; for more, widening the weights costs less than it saves."""
@@ -52,7 +53,7 @@ class PackedLinear(Packed):
             return linear(x, widened(self.packed, x.dtype).to(x.device), bias)
         if x.numel() > FEW * self.in_features:
             return self._many(x)
-        which = native.level()
+        which = level()
         if which == "torch":
             return self._many(x)
         rows = x.detach().reshape(-1, self.in_features).float().contiguous()
@@ -78,7 +79,7 @@ class PackedEmbedding(Packed):
 
     def forward(self, ids: Tensor) -> Tensor:
         """[...] -> [..., embedding_dim]."""
-        which = native.level()
+        which = level()
         if which == "torch":
             return self.packed.rows_at(ids)
         flat = ids.reshape(-1).long().contiguous()
@@ -91,7 +92,7 @@ class PackedEmbedding(Packed):
 
 def widened(weight: PackedWeight, dtype: torch.dtype) -> Tensor:
     """The matrix in `dtype`, by the kernel where there is one."""
-    which = native.level()
+    which = level()
     if which == "torch" or dtype not in (torch.float32, torch.bfloat16):
         return weight.dequantize(dtype)
     return native.widen(weight, dtype, which)

@@ -1,49 +1,17 @@
 """Matrix products by the C kernel, at the level that this processor has."""
 
 import ctypes
-import os
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from headwise.errors import HeadwiseError
-from headwise.packed.blocks import BLOCK, PackedWeight
+from headwise.packed.blocks import PackedWeight
 from headwise.packed.build import library
+from headwise.packed.kinds import BLOCK
+from headwise.packed.levels import LEVELS
 from headwise.packed.structs import Weight
-
-LEVELS = {"plain": 0, "avx2": 1, "avx512": 2, "neon": 3}
-"""By the numbers that kernel.c knows them by."""
-BEST_FIRST = ("avx512", "neon", "avx2", "plain")
-
-
-def available() -> list[str]:
-    """The levels that this processor has, best first; none without a compiler."""
-    built = library()
-    return [] if built is None else [name for name in BEST_FIRST if built.headwise_has_level(LEVELS[name])]
-
-
-_levels: dict[str, str] = {}
-
-
-def level() -> str:
-    """The level in use, or "torch": the best there is, or what HEADWISE_PACKED says."""
-    wanted = os.environ.get("HEADWISE_PACKED", "")
-    found = _levels.get(wanted)
-    if found is None:
-        found = _levels[wanted] = _choose(wanted)
-    return found
-
-
-def _choose(wanted: str) -> str:
-    if wanted == "torch":
-        return "torch"
-    if not wanted:
-        return (available() or ["torch"])[0]
-    if wanted not in available():
-        has = ", ".join([*available(), "torch"])
-        raise HeadwiseError(f"HEADWISE_PACKED: got {wanted!r}, wanted one of {has}: this machine has no other")
-    return wanted
 
 
 def weight_struct(weight: PackedWeight | Tensor, bias: Tensor | None) -> Weight:

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headwise.packed.blocks import BLOCK, GROUP, PackedWeight
+from headwise.packed.blocks import PackedWeight
+from headwise.packed.kinds import BLOCK, GROUP
 from headwise.packed.linear import PackedLinear
 from headwise.packed.native import weight_struct
 from headwise.packed.structs import Decoder, Layer, Norm, Weight

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from headwise.packed import native
+from headwise.packed.levels import LEVELS, level
 from headwise.packed.plan import CannotPlan, Plan
 from headwise.packed.structs import Cache
 
@@ -22,7 +23,7 @@ class DecodeStep:
         self.model = model
         self.reason: str | None = None
         """Why the modules run; None where the C kernel does."""
-        self._level = native.level()
+        self._level = level()
         self._turns = Turns(model.decoder.rotary)
         self._plan: Plan | None = None
         try:
@@ -66,7 +67,7 @@ class DecodeStep:
             ctypes.c_long(stride),
             ctypes.c_void_p(logits.data_ptr()),
             torch.get_num_threads(),
-            native.LEVELS[self._level],
+            LEVELS[self._level],
         )
         native.check_code(code)
         cache.advance(1, None)

@@ -28,6 +28,7 @@ PUBLIC = [
     "check_attention",
     "edit",
     "explain_kernel",
+    "generate",
     "load",
     "presets",
     "record",

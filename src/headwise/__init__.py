@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headwise.tracing.edit import edit as edit
     from headwise.tracing.record import record as record
     from headwise.tracing.trace import Trace as Trace
+    from headwise.generation.generate import generate as generate
     from headwise.transformer.config import ModelConfig as ModelConfig
     from headwise.transformer.config import Positions as Positions
     from headwise.transformer.config import StackConfig as StackConfig
@@ -44,6 +45,7 @@ _HOMES = {
     "tracing.edit": ["Cut", "Knockout", "edit"],
     "tracing.record": ["record"],
     "tracing.trace": ["Trace"],
+    "generation.generate": ["generate"],
     "transformer.config": ["ModelConfig", "Positions", "StackConfig"],
     "transformer.model": ["Decoder", "Encoder", "EncoderDecoder"],
     "views.page.write": ["write_page"],

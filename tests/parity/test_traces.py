@@ -23,8 +23,7 @@ def name(case: Case) -> str:
 def eager(model: Any, mode: str, **inputs: Any) -> dict[tuple[str, int], Any]:
     """The weights of every layer, [row, head, query, key], as the reference library computes them one by one."""
     out = model(**inputs, output_attentions=True)
-    found = {mode: getattr(out, "attentions", None)} if not hasattr(out, "cross_attentions") else {}
-    found = {mode: out.attentions} if found.get(mode) is not None or "attentions" in out else {}
+    found = {mode: out.attentions} if "attentions" in out else {}
     found |= {mode: getattr(out, name) for mode, name in NAMES.items() if getattr(out, name, None) is not None}
     return {(mode, layer): weights for mode, own in found.items() for layer, weights in enumerate(own)}
 
@@ -33,7 +32,6 @@ def same(trace: headwise.Trace, wanted: dict[tuple[str, int], Any], row: int = 0
     assert set(trace.places) == set(wanted)
     for (mode, layer), weights in wanted.items():
         np.testing.assert_allclose(trace.weights(layer, mode=mode), weights[row], atol=NEAR)
-    assert trace.receipt().ok
 
 
 @pytest.mark.parametrize("case", [*ENCODERS, *DECODERS], ids=name)

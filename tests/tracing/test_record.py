@@ -28,10 +28,6 @@ def state_of(model: nn.Module) -> list[Any]:
     ]
 
 
-def hooks_of(module: nn.Module) -> tuple[Any, ...]:
-    return module._forward_hooks, module._forward_pre_hooks, module._forward_hooks_with_kwargs
-
-
 def run(model: Any, *inputs: Any, **options: Any) -> torch.Tensor:
     with torch.no_grad():
         return model(*inputs, **options)

@@ -130,14 +130,14 @@ def bias_of(calls: "list[Kept]", row: int, extent: Extent, shared: dict[Any, Any
     if all(call.bias is None for call in calls):
         return None
     if all(isinstance(call.bias, DistanceBias) for call in calls):
-        return _by_distance([call.bias for call in calls if isinstance(call.bias, DistanceBias)])
+        return _by_distance([call.bias for call in calls if isinstance(call.bias, DistanceBias)], extent.all_queries)
     return _remembered(shared, ("bias", *_names(calls)), row, lambda: _dense_bias(calls, row, extent))
 
 
-def _by_distance(parts: list[DistanceBias]) -> Bias:
-    """The union of the distances that the calls knew; where they overlap they are equal."""
+def _by_distance(parts: list[DistanceBias], queries: int) -> Bias:
+    """The union of the distances that the calls knew; nought to words that came later, which nobody could see."""
     zero = max(part.zero for part in parts)
-    after = max(part.values.shape[1] - part.zero for part in parts)
+    after = max(queries, *(part.values.shape[1] - part.zero for part in parts))
     whole = torch.zeros(parts[0].values.shape[0], zero + after, dtype=torch.float32)
     for part in parts:
         start = zero - part.zero

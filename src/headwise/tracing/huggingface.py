@@ -18,10 +18,20 @@ class LibraryRecorder(Recorder):
     def __init__(self, inputs: bool | None, layers: set[int] | None) -> None:
         super().__init__(inputs)
         self.layers = layers
+        self.seen: set[int] = set()
 
     def wants(self, mode: str, layer: int) -> bool:
         """Whether the layer was asked for."""
+        self.seen.add(layer)
         return self.layers is None or layer in self.layers
+
+    def missing(self) -> set[int]:
+        """Layers that were asked for and never came."""
+        return set() if self.layers is None else self.layers - self.seen
+
+    def ran(self) -> int:
+        """How many layers came, wanted or not."""
+        return len(self.seen)
 
 
 @contextmanager

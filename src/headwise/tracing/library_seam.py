@@ -108,8 +108,8 @@ class LibrarySeam:
         mixed: Tensor = result[0]
         call.received = self._received(module, given, mixed.transpose(1, 2), call)
         changed = let_change(call).transpose(1, 2)
-        if call.replaced or call.cuts:
-            mixed = changed.contiguous()
+        # The same numbers in one piece, so that the linear layer that reads them can be told by their place in memory.
+        mixed = (changed if call.replaced or call.cuts else mixed).contiguous()
         self.state.pending = (call, mixed)
         return (mixed, *result[1:])
 

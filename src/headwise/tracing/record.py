@@ -105,6 +105,14 @@ class Recorder(Tap):
             self.broken = f"{call.mode} layer {call.layer}: {call.problem}"
         self.calls[name] = [*before, keep(call, inputs, bool(before))]
 
+    def missing(self) -> set[int]:
+        """Layers that were asked for and never came; only of a model whose layers its run must tell."""
+        return set()
+
+    def ran(self) -> int:
+        """How many layers came."""
+        return len({layer for _, layer in self.calls})
+
     def _follows(self, call: Call, before: Kept) -> bool:
         """Whether the cache still holds for each row what that row had; told by the newest key of the call before."""
         assert call.received is not None
@@ -153,6 +161,8 @@ class Recording:
             raise HeadwiseError(f"recording: nothing was recorded, {problem}{where}")
         if recorder.broken:
             raise HeadwiseError(f"recording: {recorder.broken}")
+        for layer in sorted(recorder.missing()):
+            raise HeadwiseError(f"layers: got {layer}, this model ran {recorder.ran()}")
         return recorder.calls
 
     def _streams(

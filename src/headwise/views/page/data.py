@@ -41,12 +41,14 @@ class PagePlace:
     shared: Sequence[int]
     """For each head kept, the row of `key` and `value` that it uses."""
     scale: float
+    replaced: Sequence[int]
+    """The heads whose z an edit replaced: theirs is `mixed`, not weights·v."""
     causal: bool
     window: int | None
     bias_zero: int | None
     """The column of distance nought, where the bias is kept by distance."""
     steps: dict[str, Array]
-    """query, key, value, and where there are any key_norms, head_norms, bias, output_bias."""
+    """query, key, value, and where there are any key_norms, head_norms, bias, output_bias, mixed."""
     flags: dict[str, Array]
     """allowed, documents: who may look at whom, where a rule does not say it."""
     output: dict[str, Array]

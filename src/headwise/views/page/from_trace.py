@@ -11,6 +11,7 @@ from headwise.tracing.arrays import Place, Stream
 from headwise.tracing.receipt import Receipt
 from headwise.tracing.trace import Trace
 from headwise.views.page.data import Array, PageData, PagePlace, PageReceipt, PageStream, Values
+from headwise.views.page.replay import attend
 from headwise.views.page.words import words_of
 
 _FACTS = ("source", "architecture", "family", "fingerprint", "dtype", "kernel", "headwise", "torch")
@@ -120,9 +121,15 @@ def _place(place: Place, wanted: set[int] | None) -> PagePlace:
             steps["output_bias"] = place.output_bias
         if len(heads) < place.heads and place.output is not None:
             output["output"] = place.output
-    flags: dict[str, Array] = {}
-    mask = place.mask
-    if mask.allowed is not None:
+    replaced = [head for head in heads if head in place.replaced]
+    if replaced:
+        steps["mixed"] = _taken(place.mixed, replaced)
+    flags, mask = dict[str, Array](), place.mask
+    if mask.cuts is not None:
+        everything = np.arange(place.queries)
+        rows = [mask.rows(head, everything, place.queries, place.keys) for head in heads]
+        flags["allowed"] = np.stack(rows).astype(np.uint8)
+    elif mask.allowed is not None:
         allowed = mask.allowed if len(mask.allowed) == 1 else _taken(mask.allowed, heads)
         flags["allowed"] = allowed.astype(np.uint8)
     if mask.documents is not None:
@@ -134,6 +141,7 @@ def _place(place: Place, wanted: set[int] | None) -> PagePlace:
         of=place.heads,
         shared=[groups.index(place.shared(head)) for head in heads],
         scale=place.scale,
+        replaced=replaced,
         causal=mask.causal,
         window=mask.window,
         bias_zero=None if place.bias is None else place.bias.zero,
@@ -191,32 +199,32 @@ def _receipt(receipt: Receipt) -> PageReceipt:
 def _telling(places: Sequence[PagePlace], streams: dict[str, PageStream]) -> Values:
     """The word that looks most firmly at another word, in the last mode: what is open first."""
     mode = places[-1].mode
-    best: tuple[float, Values] = (
-        -1.0,
-        {"mode": mode, "layer": places[-1].layer, "head": places[-1].heads[0], "token": 0},
-    )
     candidates = [place for place in places if place.mode == mode]
+    best: tuple[float, Values] = (-1.0, {"mode": mode, "layer": candidates[-1].layer, "head": 0, "token": 0})
     # The first layer mostly looks by position alone.
     for page_place in candidates[1:] or candidates:
         place = page_place.origin
-        looking = streams["encoder" if mode == "encoder" else "decoder"]
-        looked_at = streams["decoder" if mode == "decoder" else "encoder"]
-        content = np.array([_is_content(looked_at, key) for key in range(place.keys)])
+        counts = _telling_pairs(place, streams)
         offset = 0 if mode == "cross" else place.keys - place.queries
-        rows = np.arange(min(place.queries, 64))
         for head in page_place.heads:
-            scores = place.query[head, rows] @ place.key[place.shared(head)].T * place.scale
-            scores[~place.mask.rows(head, rows, place.queries, place.keys)] = -np.inf
-            weights = np.exp(scores - scores.max(axis=1, keepdims=True, initial=-1e30))
-            weights /= weights.sum(axis=1, keepdims=True)
-            near = np.abs(np.arange(place.keys) - (rows[:, None] + offset)) < 2
-            asks = np.array([_is_content(looking, int(row) + offset) for row in rows])
-            weights *= content & asks[:, None] & ~(near & (mode != "cross"))
+            weights = attend(place, head, len(counts))[0] * counts
             row, key = np.unravel_index(int(weights.argmax()), weights.shape)
             if weights[row, key] > best[0]:
                 chosen = {"mode": mode, "layer": place.layer, "head": head, "token": int(row) + offset}
                 best = (float(weights[row, key]), chosen)
     return best[1]
+
+
+def _telling_pairs(place: Place, streams: dict[str, PageStream]) -> Array:
+    """[query, key]: which pairs are words that do not stand side by side, for the first queries."""
+    looking = streams["encoder" if place.mode == "encoder" else "decoder"]
+    looked_at = streams["decoder" if place.mode == "decoder" else "encoder"]
+    offset = 0 if place.mode == "cross" else place.keys - place.queries
+    here, there = np.arange(min(place.queries, 64)) + offset, np.arange(place.keys)
+    asks = np.array([_is_content(looking, int(token)) for token in here])
+    answers = np.array([_is_content(looked_at, int(token)) for token in there])
+    apart = np.abs(here[:, None] - there) > 1 if place.mode != "cross" else np.True_
+    return asks[:, None] & answers & apart
 
 
 def _is_content(stream: PageStream, token: int) -> bool:

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from headwise.errors import HeadwiseError
-from headwise.tracing.arrays import Place
 from headwise.views.page.data import Array, PageData, PagePlace, Values
 from headwise.views.page.encode import encode
+from headwise.views.page.replay import attend
 
 AIM = 6_000_000
 """Bytes that a page may have while everything can be kept in float32."""
@@ -120,7 +120,7 @@ class _Packer:
         for group, kind in ((place.steps, choice.steps), (place.input, choice.input), (place.flags, "")):
             if kind is not None:
                 arrays.update(shelf.put(self._texts_of(group, kind)))
-        names = ("mode", "layer", "heads", "of", "shared", "scale", "causal", "window", "bias_zero")
+        names = ("mode", "layer", "heads", "of", "shared", "scale", "replaced", "causal", "window", "bias_zero")
         return {name: getattr(place, name) for name in names} | {"arrays": arrays}
 
     def _texts_of(self, group: dict[str, Array], kind: str | None) -> "dict[str, _Text]":
@@ -179,29 +179,10 @@ def _moved(place: PagePlace) -> tuple[float, float]:
     """The largest difference in a weight and in z, over all heads kept and all queries."""
     weights = mixed = 0.0
     for head in place.heads:
-        exact, short = (_attend(place.origin, head, kind) for kind in (np.float32, np.float16))
+        exact, short = (attend(place.origin, head, kind=kind) for kind in (np.float32, np.float16))
         weights = max(weights, float(np.abs(exact[0] - short[0]).max()))
         mixed = max(mixed, float(np.abs(exact[1] - short[1]).max()))
     return weights, mixed
-
-
-def _attend(place: Place, head: int, kind: type) -> tuple[Array, Array]:
-    """The weights and z of one head, from arrays rounded to a number type."""
-    shared, rows = place.shared(head), np.arange(place.queries)
-    query, key, value = (
-        array.astype(kind).astype(np.float32) for array in (place.query[head], place.key[shared], place.value[shared])
-    )
-    scores = query @ key.T
-    scores *= np.float32(place.scale)
-    if place.bias is not None:
-        scores += place.bias.rows(head, rows, place.queries, place.keys).astype(kind).astype(np.float32)
-    if not place.mask.everything:
-        scores[~place.mask.rows(head, rows, place.queries, place.keys)] = -np.inf
-    highest = scores.max(axis=1, keepdims=True)
-    scores -= np.where(np.isinf(highest), 0, highest)
-    weights = np.exp(scores, out=scores)
-    weights /= np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(np.float32).tiny)
-    return weights, weights @ value
 
 
 def _through(place: PagePlace) -> float:

@@ -12,10 +12,7 @@ def words_of(
     text: str | None, tokens: Sequence[str], offsets: Sequence[tuple[int, int]] | None, special: Sequence[bool]
 ) -> list[list[int]]:
     """The positions of the tokens of each word, in order; every token belongs to exactly one."""
-    if text is None or offsets is None:
-        marks = _marks_of_pieces(tokens)
-    else:
-        marks = _marks_of_spans(text, offsets)
+    marks = _marks_of_pieces(tokens) if text is None or offsets is None else _marks_of_spans(text, offsets)
     groups: list[list[int]] = []
     for token, mark in enumerate(marks):
         joined = token > 0 and mark is not None and mark == marks[token - 1] and not special[token]

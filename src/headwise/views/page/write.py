@@ -47,10 +47,9 @@ def trace_html(trace: Trace, height: int = 900) -> str:
         text = page_text(page_data(trace))
     except HeadwiseError as error:
         return f"<pre>{escape(str(error))}</pre>"
-    return (
-        f'<iframe title="headwise" sandbox="allow-scripts allow-downloads" style="width:100%;height:{height}px;border:0" '
-        f'srcdoc="{escape(text)}"></iframe>'
-    )
+    rights = "allow-scripts allow-downloads"
+    style = f"width:100%;height:{height}px;border:0"
+    return f'<iframe title="headwise" sandbox="{rights}" style="{style}" srcdoc="{escape(text)}"></iframe>'
 
 
 def page_text(data: PageData, limit: int = LIMIT) -> str:

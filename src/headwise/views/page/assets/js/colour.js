@@ -67,6 +67,11 @@ export function ramps() {
   return themes[dark.matches ? 1 : 0];
 }
 
+/** The pixel of a part that may not be seen. */
+export function masked() {
+  return dark.matches ? 0xff3a322c : 0xffdfe3e6;
+}
+
 /** @param {() => void} redraw */
 export function onTheme(redraw) {
   dark.addEventListener("change", redraw);

@@ -5,9 +5,9 @@ import { decode } from "./decode.js";
 /** @typedef {{block: number, type: "float32" | "float16" | "uint8", shape: number[]}} ArrayHeader */
 /** @typedef {{text: string | null, tokens: string[], offsets: [number, number][] | null, special: boolean[],
  *   words: number[][], written_from: number | null}} Stream */
-/** @typedef {{mode: string, layer: number, heads: number[], of: number, shared: number[], scale: number,
+/** @typedef {{mode: string, layer: number, heads: number[], of: number, shared: number[], scale: number, replaced: number[],
  *   causal: boolean, window: number | null, bias_zero: number | null, arrays: Record<string, ArrayHeader>}} PlaceHeader */
-/** @typedef {{ok: boolean, worst: number, rows: {check: string, layer: string, error: number, allowed: number | null}[],
+/** @typedef {{ok: boolean, worst: number, rows: {check: string, layer: string, error: number | null, allowed: number | null}[],
  *   stored: {kept: string[], errors: {what: string, error: number}[]}}} Receipt */
 /** @typedef {{schema: string, title: string, streams: Record<string, Stream>, places: PlaceHeader[],
  *   model: Record<string, string>, receipt: Receipt, command: string | null,
@@ -53,6 +53,12 @@ export class Place {
   input(at) {
     const { input } = this.arrays;
     return input && at >= 0 && at < input.shape[0] ? input.values.subarray(at * input.shape[1], (at + 1) * input.shape[1]) : null;
+  }
+
+  /** What an edit put in the place of z, if it did. @param {number} head @param {number} at */
+  replacedZ(head, at) {
+    const place = this.header.replaced.indexOf(this.heads[head]);
+    return place < 0 ? null : row(this.arrays.mixed, place, at);
   }
 
   /** ‖v W_O‖ of each key, where W_O is known. @param {number} head */

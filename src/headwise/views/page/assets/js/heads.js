@@ -1,7 +1,7 @@
 /** All heads: a small picture of each, by layer or sorted by how it looks and how much it wrote. */
 
 import { scoresOf, weightsOf } from "./attention.js";
-import { ramps, share } from "./colour.js";
+import { masked, ramps, share } from "./colour.js";
 import { choice, fill, h, number, percent, rove, stepBy } from "./dom.js";
 import { KINDS, kindsOf, meanWritten, sharesOf } from "./kinds.js";
 import { mergeRow, shown } from "./units.js";
@@ -39,6 +39,8 @@ export class Heads {
     this.mode = "";
     /** @type {Uint8Array | null} */
     this.kinds = null;
+    /** @type {{key: string, pooled: Float32Array} | null} */
+    this.seen = null;
     /** @type {HTMLElement[]} */
     this.buttons = [];
     this.area.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.#key(event));
@@ -93,7 +95,21 @@ export class Heads {
     const [width, height] = [Math.min(PICTURE, place.keys), Math.min(PICTURE, place.queries)];
     const shares = sharesOf(place, weights, /** @type {Uint8Array} */ (this.kinds));
     const pooled = pool(weights, place.queries, place.keys, width, height);
+    if (place.masked) shade(pooled, this.#visible(place, at, width, height));
     return { place, at, layer: place.layer, head: place.heads[at], shares, wrote: meanWritten(place, at), pooled, width, height };
+  }
+
+  /** One for the parts in which anything may be seen; the same for all heads, unless a mask names heads.
+   * @param {Place} place @param {number} at @param {number} width @param {number} height */
+  #visible(place, at, width, height) {
+    const own = "allowed" in place.arrays ? at : 0;
+    const key = `${place.mode} ${place.layer} ${own}`;
+    if (this.seen?.key !== key) {
+      const seen = new Float32Array(place.queries * place.keys);
+      for (let to = 0; to < seen.length; to++) seen[to] = place.allows(at, Math.floor(to / place.keys), to % place.keys) ? 1 : 0;
+      this.seen = { key, pooled: pool(seen, place.queries, place.keys, width, height) };
+    }
+    return this.seen.pooled;
   }
 
   /** @param {number} layer @param {number} head @returns {Head | undefined} */
@@ -293,6 +309,11 @@ function pool(weights, rows, columns, width, height) {
   return pooled;
 }
 
+/** Mark what may not be seen by a number below nought. @param {Float32Array} pooled @param {Float32Array} visible */
+function shade(pooled, visible) {
+  for (let at = 0; at < pooled.length; at++) if (!visible[at]) pooled[at] = -1;
+}
+
 /** @param {Head} known */
 function thumbnail({ pooled, width, height }) {
   const canvas = h("canvas", { width, height });
@@ -300,7 +321,7 @@ function thumbnail({ pooled, width, height }) {
   const image = context.createImageData(width, height);
   const pixels = new Uint32Array(image.data.buffer);
   const { sequential } = ramps();
-  for (let at = 0; at < pixels.length; at++) pixels[at] = sequential.words[sequential.index(share(pooled[at], 1))];
+  for (let at = 0; at < pixels.length; at++) pixels[at] = pooled[at] < 0 ? masked() : sequential.words[sequential.index(share(pooled[at], 1))];
   context.putImageData(image, 0, 0);
   return canvas;
 }

@@ -8,7 +8,7 @@ import { exportTable } from "./table.js";
 
 /** @typedef {import("./main.js").Frame} Frame */
 /** @typedef {import("./provenance.js").Origin} Origin */
-/** @typedef {{head: number, at: number, z: Float64Array, written: Float64Array | null, length: number | null}} Part */
+/** @typedef {{head: number, at: number, z: ArrayLike<number>, written: Float64Array | null, length: number | null}} Part */
 
 export class Joined {
   /** @param {HTMLElement} element @param {import("./state.js").Store} store @param {import("./reading.js").Reading} reading
@@ -39,7 +39,7 @@ export class Joined {
     const query = state.token - place.offset;
     const known = "output_weight" in place.arrays;
     this.parts = place.heads.map((head, at) => {
-      const { z } = this.reading.steps(place, at, query);
+      const z = place.replacedZ(at, query) ?? this.reading.steps(place, at, query).z;
       const written = known ? writtenBy(place, at, z) : null;
       const norms = place.headNorms(at);
       return { head, at, z, written, length: written ? norm(written) : norms && norms[query] };
@@ -229,9 +229,12 @@ export class Joined {
 
   /** Every vector, whole. */
   csv() {
-    const rows = this.parts.flatMap(({ head, z, written, length }) => [[`z of head ${head}`, length ?? "", ...z], ...(written ? [[`z·W_O of head ${head}`, length ?? "", ...written]] : [])]);
+    const rows = this.parts.flatMap(({ head, z, written, length }) => [[`z of head ${head}`, length ?? "", ...Array.from(z)], ...(written ? [[`z·W_O of head ${head}`, length ?? "", ...written]] : [])]);
     const bias = this.frame?.place.arrays.output_bias;
-    return [["vector", "length", "numbers"], ...rows, ...(bias ? [["bias", "", ...bias.values]] : []), ...(this.result ? [["Z_f", norm(this.result), ...this.result]] : [])];
+    const all = [...rows, ...(bias ? [["bias", "", ...bias.values]] : []), ...(this.result ? [["Z_f", norm(this.result), ...this.result]] : [])];
+    const widest = Math.max(...all.map((row) => row.length));
+    const names = Array.from({ length: widest - 2 }, (_, at) => at);
+    return [["vector", "length", ...names], ...all.map((row) => [...row, ...new Array(widest - row.length).fill("")])];
   }
 
   /** @param {import("./paint.js").Painter} paint */

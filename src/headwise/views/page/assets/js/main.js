@@ -67,7 +67,8 @@ class Page {
     fill(part("said"), frame.parts.map(({ text, word }) => (word ? h("em", {}, h("bdi", {}, text)) : text)));
     for (const view of Object.values(this.views)) view.update(frame, all);
     this.#remember();
-    if (!all.has("theme")) frame.announce(frame.said);
+    if (this.said !== frame.said) frame.announce(frame.said);
+    this.said = frame.said;
   }
 
   /** @param {import("./data.js").Place} place @returns {Frame} */

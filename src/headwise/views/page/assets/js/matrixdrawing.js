@@ -11,7 +11,7 @@ import { shown } from "./units.js";
  *   chosen: number, cell: {row: number, column: number} | null}} Drawing */
 
 const TALLEST = 640;
-const LARGEST = 44;
+const LARGEST = 56;
 const READABLE = 12;
 const LETTERS = 14;
 const BARS = 26;

@@ -22,7 +22,7 @@ export function showPill(element, header) {
 export function showReceipt(element, header) {
   const { receipt, model, command } = header;
   const cells = receipt.rows.map(({ check, layer, error, allowed }) => h("tr", {}, h("th", { scope: "row" }, check), h("td", {}, layer),
-    h("td", {}, small(error)), h("td", {}, allowed === null ? "" : small(allowed))));
+    h("td", {}, error === null ? "not checked" : small(error)), h("td", {}, allowed === null ? "" : small(allowed))));
   const heads = ["Check", "Layer", "Largest difference", "Allowed"];
   const table = h("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Checks" }, h("table", { className: "plain" },
     h("caption", {}, "What is drawn against what the model computed"),

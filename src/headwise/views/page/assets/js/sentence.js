@@ -3,7 +3,7 @@
 import { choice, fill, h, number, rove, svg } from "./dom.js";
 import { ramps, share } from "./colour.js";
 import { chosenUnit, weightsOfUnit } from "./look.js";
-import { shown } from "./units.js";
+import { directionOf, shown } from "./units.js";
 
 /** @typedef {import("./main.js").Frame} Frame */
 /** @typedef {import("./units.js").Unit} Unit */
@@ -160,7 +160,8 @@ export class Sentence {
   /** @param {Unit[]} units @param {import("./data.js").Stream} stream @param {"rows" | "columns" | "both"} side
    *  @param {string} label */
   #paragraph(units, stream, side, label) {
-    const element = h("p", { className: "sentence", dir: "auto" });
+    const text = units.map((unit) => (unit.special ? "" : unit.label)).join(" ");
+    const element = h("p", { className: "sentence", dir: directionOf(text) });
     let end = 0;
     units.forEach((unit, at) => {
       if (unit.start >= 0) {

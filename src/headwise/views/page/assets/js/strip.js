@@ -27,6 +27,7 @@ export function typical(vectors) {
 export function strip(vector, most, label, size = "") {
   const canvas = picture(vector, vector.length, most);
   canvas.className = `strip ${size}`;
+  if (vector.length > 200) canvas.style.imageRendering = "auto";
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", `${label}, ${vector.length} numbers: ${first(vector, 4)}`);
   /** @type {any} */ (canvas).vector = vector;

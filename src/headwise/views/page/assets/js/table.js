@@ -109,7 +109,8 @@ export class Table {
       h("td", { className: "weighted", tabIndex: -1, data: { what: "z", key: "0" } }, drawn(context.steps.z, typical([context.steps.z]), `z of ${context.names.query}`, state.numbers))));
     const caption = h("caption", {}, `Layer ${place.layer}, head ${state.head}: the steps for `, h("b", {}, h("bdi", {}, context.names.query)));
     const plain = state.step === 4 && !columns.some(({ name }) => name === "scores");
-    const nothing = plain && h("p", { className: "note" }, "This model adds no bias to the scores here, and masks nothing.");
+    const edited = place.header.replaced.includes(state.head) && "An edit replaced z of this head: the layer went on with another vector, shown below among all heads.";
+    const nothing = (plain || edited) && h("p", { className: "note" }, edited || "This model adds no bias to the scores here, and masks nothing.");
     fill(this.scroll, this.#lead(context), nothing, h("table", { className: "worked" }, caption, h("thead", {}, header), h("tbody", {}, body), foot));
     const first = this.scroll.querySelector("td");
     if (first) first.tabIndex = 0;

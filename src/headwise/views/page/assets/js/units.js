@@ -8,6 +8,12 @@ export function shown(label) {
   return label.trim() || (label.includes("\n") ? "↵" : "␣");
 }
 
+/** Which way a text is read, by its first letter. @param {string} text */
+export function directionOf(text) {
+  const letter = /\p{L}/u.exec(text)?.[0] ?? "";
+  return /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(letter) ? "rtl" : "ltr";
+}
+
 /** The units among the tokens [first, last). @param {Stream} stream @param {"words" | "tokens"} kind
  *  @param {number} first @param {number} last @returns {Unit[]} */
 export function unitsOf(stream, kind, first, last) {

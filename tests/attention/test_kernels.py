@@ -63,7 +63,7 @@ def test_equals_the_equation_forward_and_backward(kernel, problem, scale):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks_module, "QUERIES", 3)
         patch.setattr(blocks_module, "KEYS", 4)
-        patch.setattr(blocks_module, "KEYS_NEAR", 2)
+        patch.setattr(blocks_module, "NEAR", 2)
         got = mixed_and_gradients(kernel, problem, scale)
     for one, other in zip(got, wanted, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)

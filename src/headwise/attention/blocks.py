@@ -11,6 +11,7 @@ from torch.nn.functional import dropout as drop
 from torch.utils.checkpoint import checkpoint
 
 from headwise.attention.equation import attention_steps
+from headwise.attention.fused import sdpa
 from headwise.attention.masks import Mask
 from headwise.attention.positions import DistanceBias, bias_tensor
 
@@ -18,8 +19,8 @@ QUERIES = 256
 """Queries in a block."""
 KEYS = 1024
 """Keys in a block."""
-KEYS_NEAR = 256
-"""Keys in a block when a window keeps most of them out of reach: little is read that is then blocked."""
+NEAR = 256
+"""Keys in a piece, and queries in a block, when a window keeps most keys out of reach."""
 
 
 def blocks(
@@ -35,24 +36,44 @@ def blocks(
     queries, keys = query.shape[2], key.shape[2]
     if not queries or not keys:
         return attention_steps(query, key, value, mask, bias, scale, dropout).mixed
-    learning = torch.is_grad_enabled() and (
-        query.requires_grad or key.requires_grad or value.requires_grad or _is_trained(bias)
-    )
+    graded = torch.is_grad_enabled()
+    trained = graded and _is_trained(bias)
+    learning = trained or (graded and (query.requires_grad or key.requires_grad or value.requires_grad))
+    if mask.window is not None and mask.window <= 4 * KEYS and not dropout and not trained:
+        return _within_window(query, key, value, mask, bias, scale)
     # The tensors are split once: the gradient of a piece is a piece, where that of a slice is as long as the whole.
-    size = KEYS if mask.window is None or mask.window > KEYS else KEYS_NEAR
-    pieces = list(zip(key.split(size, dim=2), value.split(size, dim=2), strict=True))
+    pieces = list(zip(key.split(KEYS, dim=2), value.split(KEYS, dim=2), strict=True))
     mixed: list[Tensor] = []
     for first, part in zip(range(0, queries, QUERIES), query.split(QUERIES, dim=2), strict=True):
         rows = (first, first + part.shape[2])
         start, stop = mask.reach(*rows, queries, keys)
-        first_piece = start // size
-        near = pieces[first_piece : -(-stop // size)]
-        arguments = (part, near, value.shape[3], mask, bias, scale, dropout, rows, first_piece * size, (queries, keys))
+        first_piece = start // KEYS
+        near = pieces[first_piece : -(-stop // KEYS)]
+        arguments = (part, near, value.shape[3], mask, bias, scale, dropout, rows, first_piece * KEYS, (queries, keys))
         if learning:
             # The scores of a block are computed again on the way back instead of being kept.
             mixed.append(checkpoint(_block_of_queries, *arguments, use_reentrant=False, preserve_rng_state=dropout > 0))
         else:
             mixed.append(_block_of_queries(*arguments))
+    return torch.cat(mixed, dim=2)
+
+
+def _within_window(
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask, bias: Tensor | DistanceBias | None, scale: float
+) -> Tensor:
+    """Each block of queries meets the few keys in reach at once, in torch's fused attention."""
+    queries, keys = query.shape[2], key.shape[2]
+    key_pieces, value_pieces = key.split(NEAR, dim=2), value.split(NEAR, dim=2)
+    mixed: list[Tensor] = []
+    for first, part in zip(range(0, queries, NEAR), query.split(NEAR, dim=2), strict=True):
+        rows = (first, first + part.shape[2])
+        start, stop = mask.reach(*rows, queries, keys)
+        near = slice(start // NEAR, max(-(-stop // NEAR), start // NEAR + 1))
+        here = torch.cat(key_pieces[near], dim=2)
+        columns = (near.start * NEAR, near.start * NEAR + here.shape[2])
+        allowed = Mask(allowed=mask.tensor(queries, keys, query.device, rows, columns))
+        terms = None if bias is None else bias_tensor(bias, queries, keys, rows, columns)
+        mixed.append(sdpa(part, here, torch.cat(value_pieces[near], dim=2), allowed, terms, scale, 0.0))
     return torch.cat(mixed, dim=2)
 
 

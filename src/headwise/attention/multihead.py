@@ -130,7 +130,7 @@ class MultiHeadAttention(nn.Module):
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
         """[batch, token, heads·head_dim] -> [batch, head, token, head_dim]."""
-        return x.unflatten(-1, (heads, self.head_dim)).transpose(1, 2)
+        return x.view(x.shape[0], x.shape[1], heads, self.head_dim).transpose(1, 2)
 
     def _rotation(self, x: Tensor, cache: KeyValueCache | None) -> Rotation | None:
         if not isinstance(self.positions, Rotary):

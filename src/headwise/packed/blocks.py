@@ -52,6 +52,16 @@ class PackedWeight:
         weights = _weights(values, scale, minimum, self.form, dtype)
         return weights.permute(0, 2, 1, 3).reshape(-1, self.columns)[: self.rows].contiguous()
 
+    def parts(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Values [rows, columns], and for each block scales and minima [rows, block] in half precision."""
+
+        def by_rows(part: Tensor) -> Tensor:
+            return part.transpose(1, 2).reshape(-1, *part.shape[3:], part.shape[1])[: self.rows]
+
+        values, scale, minimum = _open(self.data, self.form)
+        flat = values.transpose(1, 2).reshape(-1, self.columns)[: self.rows]
+        return flat, by_rows(scale), None if minimum is None else by_rows(minimum)
+
     def rows_at(self, ids: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """The rows `ids`, any shape: [..., columns]; what an embedding looks up."""
         flat = ids.reshape(-1)

@@ -223,8 +223,9 @@ ALWAYS_INLINE vec NAME(dot)(const NAME(Block) *block, const int8_t *x, int32_t t
 #endif
 
 /* y = sum over blocks of scale_w scale_x dot(w, x) + minimum_w sum(x), for `tokens` (a constant) rows of x at once. */
-ALWAYS_INLINE void NAME(tile)(const uint8_t *data, const Rows *x, const int tokens, const int bits, const int minimum,
-                              const int offset, const int part, float out[TILE][GROUP]) {
+ALWAYS_INLINE void NAME(tile)(const uint8_t *data, Rows all, const int first, const int tokens, const int bits,
+                              const int minimum, const int offset, const int part, float out[TILE][GROUP]) {
+    const Rows rows = rows_from(all, first), *x = &rows;
     const long blocks = x->columns / BLOCK, size = GROUP * (2 + 2 * minimum + BLOCK * bits / 8);
     vec sums[TILE];
     UNROLL
@@ -243,21 +244,17 @@ ALWAYS_INLINE void NAME(tile)(const uint8_t *data, const Rows *x, const int toke
         }
     }
     UNROLL
-    for (int t = 0; t < tokens; t++) STORE(out[t] + LANES * part, sums[t]);
+    for (int t = 0; t < tokens; t++) STORE(out[first + t] + LANES * part, sums[t]);
 }
 
-#define ALL_PARTS(tokens, bits, minimum, offset) \
-    for (int part = 0; part < PARTS; part++) NAME(tile)(data, &x, tokens, bits, minimum, offset, part, out)
-#define TILES(bits, minimum, offset)                                  \
-    switch (tokens) {                                                 \
-        case 1: ALL_PARTS(1, bits, minimum, offset); return;          \
-        case 2: ALL_PARTS(2, bits, minimum, offset); return;          \
-        case 3: ALL_PARTS(3, bits, minimum, offset); return;          \
-        case 4: ALL_PARTS(4, bits, minimum, offset); return;          \
-        case 5: ALL_PARTS(5, bits, minimum, offset); return;          \
-        case 6: ALL_PARTS(6, bits, minimum, offset); return;          \
-        case 7: ALL_PARTS(7, bits, minimum, offset); return;          \
-        default: ALL_PARTS(8, bits, minimum, offset); return;         \
+/* As many rows at once as there are, by powers of two: each number is a loop that is written out. */
+#define TILES(bits, minimum, offset)                                                                       \
+    for (int part = 0; part < PARTS; part++) {                                                             \
+        int t = 0;                                                                                         \
+        for (; t + 8 <= tokens; t += 8) NAME(tile)(data, x, t, 8, bits, minimum, offset, part, out);       \
+        for (; t + 4 <= tokens; t += 4) NAME(tile)(data, x, t, 4, bits, minimum, offset, part, out);       \
+        for (; t + 2 <= tokens; t += 2) NAME(tile)(data, x, t, 2, bits, minimum, offset, part, out);       \
+        for (; t < tokens; t++) NAME(tile)(data, x, t, 1, bits, minimum, offset, part, out);               \
     }
 
 static void NAME(multiply_floats)(const Weight *w, long group, Rows x, int tokens, float out[TILE][GROUP]) {
@@ -282,9 +279,9 @@ static void NAME(multiply)(const Weight *w, long group, Rows x, int tokens, floa
         return;
     }
     if (w->bits == 4 && w->has_minimum) TILES(4, 1, 0)
-    if (w->bits == 4) TILES(4, 0, w->offset)
-    if (w->has_minimum) TILES(8, 1, 0)
-    TILES(8, 0, w->offset)
+    else if (w->bits == 4) TILES(4, 0, w->offset)
+    else if (w->has_minimum) TILES(8, 1, 0)
+    else TILES(8, 0, w->offset)
 }
 
 /* To bfloat16, half to even; a NaN stays one. */
@@ -441,7 +438,6 @@ static const Level NAME(level) = {
 #undef GREATER
 #undef SPREAD
 #undef TILES
-#undef ALL_PARTS
 #undef LANES
 #undef PARTS
 #undef WIDE

@@ -1,6 +1,6 @@
 """PackedLinear and PackedEmbedding: nn.Linear and nn.Embedding whose weights stay in 4- and 8-bit blocks."""
 
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -9,6 +9,7 @@ from torch.nn.functional import linear
 
 from headwise.packed import native
 from headwise.packed.blocks import PackedWeight
+from headwise.packed.fallback import TorchProduct
 from headwise.packed.levels import level
 
 FEW = 16
@@ -51,14 +52,25 @@ class PackedLinear(Packed):
         if _needs_exactness(x):
             bias = None if self.bias is None else self.bias.to(x.device, x.dtype)
             return linear(x, widened(self.packed, x.dtype).to(x.device), bias)
-        if x.numel() > FEW * self.in_features:
-            return self._many(x)
-        which = level()
-        if which == "torch":
-            return self._many(x)
         rows = x.detach().reshape(-1, self.in_features).float().contiguous()
-        (y,) = native.products([native.weight_struct(self.packed, self.bias)], rows, which)
-        return y.view(*x.shape[:-1], self.out_features).to(x.dtype)
+        y = self._product(rows).view(*x.shape[:-1], self.out_features)
+        return y if y.dtype == x.dtype else y.to(x.dtype)
+
+    def _product(self, x: Tensor) -> Tensor:
+        """x float32 [row, in_features]."""
+        which, few = level(), len(x) <= FEW
+        if which != "torch" and few:
+            return native.products([native.weight_struct(self.packed, self.bias)], x, which)[0]
+        if which != "torch":
+            dtype = fast_dtype()
+            y = linear(x.to(dtype), widened(self.packed, dtype)).float()
+        else:
+            y = self._torch.few(x) if few else self._torch.many(x)
+        return y if self.bias is None else y + self.bias
+
+    @cached_property
+    def _torch(self) -> TorchProduct:
+        return TorchProduct(self.packed, fast_dtype())
 
     def extra_repr(self) -> str:
         """The sizes and the kind, for print(layer)."""

@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headwise.analysis.effect import effect as effect
     from headwise.attention.cache import KeyValueCache as KeyValueCache
     from headwise.attention.equation import AttentionSteps as AttentionSteps
     from headwise.attention.equation import attention_steps as attention_steps
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from headwise.tracing.record import record as record
     from headwise.tracing.trace import Trace as Trace
     from headwise.generation.generate import generate as generate
+    from headwise.generation.summarize import Summary as Summary
+    from headwise.generation.summarize import summarize as summarize
     from headwise.transformer.config import ModelConfig as ModelConfig
     from headwise.transformer.config import Positions as Positions
     from headwise.transformer.config import StackConfig as StackConfig
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 # Names are imported when they are first used, so that `headwise --help` answers without torch.
 _HOMES = {
+    "analysis.effect": ["effect"],
     "attention.cache": ["KeyValueCache"],
     "attention.equation": ["AttentionSteps", "attention_steps"],
     "attention.kernels": ["attention", "explain_kernel"],
@@ -46,6 +50,7 @@ _HOMES = {
     "tracing.record": ["record"],
     "tracing.trace": ["Trace"],
     "generation.generate": ["generate"],
+    "generation.summarize": ["Summary", "summarize"],
     "transformer.config": ["ModelConfig", "Positions", "StackConfig"],
     "transformer.model": ["Decoder", "Encoder", "EncoderDecoder"],
     "views.page.write": ["write_page"],

@@ -9,34 +9,61 @@ import torch
 from headwise.errors import ContextError, HeadwiseError
 from headwise.tracing.arrays import Stream
 from headwise.tracing.record import record
+from headwise.tracing.tokens import stream_of
 from headwise.tracing.trace import Trace
 
 
-def trace_text(model: Any, text: str, target: str | None = None, layers: list[int] | None = None) -> Trace:
-    """The trace of one text; `target` is what the decoder of an encoder-decoder reads."""
+def trace_text(model: Any, text: str, target: str | None = None, write: int = 0) -> Trace:
+    """The trace of one text; the decoder of an encoder-decoder reads `target`; `write` tokens are written first."""
+    _check_text(text)
+    if model.tokenizer is None:
+        raise HeadwiseError("model: came without a tokenizer, so it cannot read text")
+    pair = model.config.encoder is not None and model.config.decoder is not None
+    if target is not None and not pair:
+        raise HeadwiseError("target: only an encoder-decoder reads one, and this model is none")
+    if write < 0 or (write and (target is not None or model.config.decoder is None)):
+        raise HeadwiseError(f"write: got {write}, wanted a number of tokens, of a model that writes, and no target")
+    source = model.tokenizer.annotate(text)
+    check_length(len(source.ids) + (0 if pair else write), model.config.context)
+    trace = _written(model, text, write) if write else _read(model, source.ids, target if pair else None, pair)
+    first = "encoder" if model.config.encoder is not None else "decoder"
+    streams = dict(trace.streams)
+    if first == "encoder" or not write:
+        streams[first] = _named(streams[first], stream_of(source))
+    if pair and not write:
+        streams["decoder"] = _named(
+            streams["decoder"], stream_of(model.tokenizer.annotate(target or "", special=False))
+        )
+    return replace(trace, streams=streams, about={**trace.about, "prompt_tokens": str(len(source.ids))})
+
+
+def _read(model: Any, ids: list[int], target: str | None, pair: bool) -> Trace:
+    """One pass over the text."""
+    rows = [ids]
+    if pair:
+        rows.append([_start(model), *model.tokenizer.encode(target or "", special=False)])
+        check_length(len(rows[1]), model.config.context)
+    inputs = [torch.tensor([row], device=model.device) for row in rows]
+    with torch.inference_mode(), record(model) as recording:
+        if model.config.encoder is None:
+            model.hidden(*inputs)
+        else:
+            model(*inputs)
+    return recording.trace
+
+
+def _written(model: Any, text: str, tokens: int) -> Trace:
+    """The text and what the model wrote after it, or from it, the likeliest token each time."""
+    from headwise.generation.generate import generate
+
+    with record(model) as recording:
+        generate(model, text, max_tokens=tokens, beams=1)
+    return recording.trace
+
+
+def _check_text(text: str) -> None:
     if not text.strip():
         raise HeadwiseError("text: is empty; wanted at least one word")
-    tokenizer = model.tokenizer
-    if tokenizer is None:
-        raise HeadwiseError("model: came without a tokenizer, so it cannot read text")
-    source = tokenizer.annotate(text)
-    streams = {"encoder" if model.config.encoder is not None else "decoder": source}
-    inputs = [source.ids]
-    if model.config.encoder is not None and model.config.decoder is not None:
-        streams["decoder"] = tokenizer.annotate(target or "", special=False)
-        inputs.append([_start(model), *streams["decoder"].ids])
-    elif target is not None:
-        raise HeadwiseError("target: only an encoder-decoder reads one; this model has no such pair")
-    for ids in inputs:
-        check_length(len(ids), model.config.context)
-    with torch.inference_mode(), record(model, layers) as recording:
-        if len(inputs) == 1 and model.config.decoder is not None:
-            model.hidden(*map(_batch(model), inputs))
-        else:
-            model(*map(_batch(model), inputs))
-    trace = recording.trace
-    named = {name: _named(stream, streams[name]) for name, stream in trace.streams.items()}
-    return replace(trace, streams=named)
 
 
 def check_length(tokens: int, allowed: int) -> None:
@@ -48,39 +75,37 @@ def check_length(tokens: int, allowed: int) -> None:
 
 
 def _start(model: Any) -> int:
-    start = model.config.start_id
-    if start is None:
-        start = model.config.begin_id if model.config.begin_id is not None else model.config.pad_id
+    """The token that the decoder begins with."""
+    config = model.config
+    start = next((id for id in (config.start_id, config.begin_id, config.pad_id) if id is not None), None)
     if start is None:
         raise HeadwiseError("model: names no token that its decoder begins with (start_id)")
     return start
 
 
-def _batch(model: Any) -> Any:
-    return lambda ids: torch.tensor([ids], device=model.device)
-
-
-def _named(stream: Stream, encoded: Any) -> Stream:
-    """The stream with the text as it was written; tokens that the model put before it keep their names."""
-    more = len(stream.tokens) - len(encoded.ids)
-    start = [(0, 0)] * more
+def _named(stream: Stream, text: Stream) -> Stream:
+    """The stream with the text as it was written; a token that the model put before it keeps its name."""
+    more = len(stream.tokens) - len(text.tokens)
+    assert text.offsets is not None
+    assert text.special is not None
     return replace(
         stream,
-        tokens=stream.tokens[:more] + tuple(encoded.pieces),
-        text=encoded.text,
-        offsets=np.array([*start, *encoded.offsets], dtype=np.int64).reshape(-1, 2),
-        special=np.array([True] * more + list(encoded.special)),
+        tokens=stream.tokens[:more] + text.tokens,
+        text=text.text,
+        offsets=np.concatenate([np.zeros((more, 2), dtype=np.int64), text.offsets]),
+        special=np.concatenate([np.ones(more, dtype=np.bool_), text.special]),
     )
 
 
 def trace_library_text(model: Any, tokenizer: Any, text: str) -> Trace:
     """The trace of one text by a model of the transformers library."""
-    if not text.strip():
-        raise HeadwiseError("text: is empty; wanted at least one word")
+    _check_text(text)
     encoded = tokenizer(text, return_tensors="pt", return_offsets_mapping=tokenizer.is_fast)
     offsets = encoded.pop("offset_mapping", None)
     limit = getattr(model.config, "max_position_embeddings", 0)
     check_length(int(encoded["input_ids"].shape[1]), int(limit) if isinstance(limit, int) else 0)
+    if getattr(model.config, "is_encoder_decoder", False):
+        encoded["decoder_input_ids"] = torch.tensor([[model.config.decoder_start_token_id or 0]])
     with torch.inference_mode(), record(model, tokenizer=tokenizer) as recording:
         model(**encoded)
     trace = recording.trace

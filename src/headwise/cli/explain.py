@@ -11,6 +11,7 @@ import typer
 from headwise.errors import HeadwiseError
 
 if TYPE_CHECKING:
+    from headwise.analysis.explain import Wanted
     from headwise.tracing.trace import Trace
     from headwise.views.explanation import Explanation
 
@@ -24,7 +25,7 @@ _HELP = """Every step of every head, with the real numbers of a real model, and 
 
   headwise explain "Love Apple phones" --moved "Apple pie with cream"
 
-  headwise explain "They left." --word They --layer 3 --head 1 --full
+  headwise explain "The kids left, for they were scared." --word they --page attention.html
 """
 
 
@@ -34,54 +35,80 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """The options that say what to run."""
+class _Source:
+    """What is explained: a text and who reads it, or a saved trace."""
 
     text: str | None
-    model: str
+    model: str | None
     transformers: Path | None
-    target: str | None
     trace: Path | None
+    target: str | None
+    write: int
+    moved: str | None
+
+
+@dataclass(frozen=True)
+class _Wishes:
+    """What is done with it."""
+
+    full: bool
+    json: bool
+    save: Path | None
+    page: Path | None
+    layers: str | None
+    heads: str | None
 
 
 def explain(
     text: Annotated[str | None, typer.Argument(help="The text, or - to read it.", show_default=False)] = None,
-    model: Annotated[str, typer.Option(help="A name such as minilm or smollm2, a directory, a .gguf file.")] = "minilm",
-    transformers: Annotated[
-        Path | None, typer.Option(help="The directory of a model that the transformers library runs.")
+    model: Annotated[
+        str | None, typer.Option(help="A name, a directory, a .gguf file or a hub id.", show_default="minilm")
     ] = None,
-    word: Annotated[str | None, typer.Option(help="The word to follow, by text or number.", show_default=False)] = None,
-    layer: Annotated[int | None, typer.Option(help="Counted from 0.", show_default=False)] = None,
-    head: Annotated[int | None, typer.Option(help="Counted from 0.", show_default=False)] = None,
-    mode: Annotated[str | None, typer.Option(help="encoder, decoder or cross.", show_default=False)] = None,
-    target: Annotated[
-        str | None, typer.Option(help="What the decoder of an encoder-decoder reads.", show_default=False)
-    ] = None,
-    moved: Annotated[
-        str | None, typer.Option(help="Another text: how the word's vector moved in both.", show_default=False)
-    ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Show every row, and vectors whole.")] = False,
+    transformers: Annotated[Path | None, typer.Option(help="A directory for the transformers library.")] = None,
+    word: Annotated[str | None, typer.Option(help="The word to follow, by text or number.")] = None,
+    layer: Annotated[int | None, typer.Option(help="The layer to show, counted from 0.")] = None,
+    head: Annotated[int | None, typer.Option(help="The head to show, counted from 0.")] = None,
+    mode: Annotated[str | None, typer.Option(help="encoder, decoder or cross, where a model has several.")] = None,
+    target: Annotated[str | None, typer.Option(help="What the decoder of an encoder-decoder reads.")] = None,
+    write: Annotated[int, typer.Option(help="Let the model write so many tokens first.", show_default=False)] = 0,
+    moved: Annotated[str | None, typer.Option(help="A second text: how the word's vector moved in both.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Every row, and vectors whole.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON, with full precision.")] = False,
-    save: Annotated[Path | None, typer.Option(help="Save the trace to this file.", show_default=False)] = None,
-    trace: Annotated[
-        Path | None, typer.Option(help="Explain a saved trace in place of TEXT.", show_default=False)
+    save: Annotated[Path | None, typer.Option(help="Save the trace to this file.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Explain a saved trace in place of TEXT.")] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Write a page to look at and touch, such as attention.html.")
     ] = None,
+    layers: Annotated[str | None, typer.Option(help="Layers on the page, such as 0,3-5; all if not given.")] = None,
+    heads: Annotated[str | None, typer.Option(help="Heads on the page, such as 0-3; all if not given.")] = None,
 ) -> None:
     """Record the text, check the record, and show it."""
     from headwise.analysis.explain import Wanted
 
-    asked = _Asked(_read(text, trace), model, transformers, target, trace)
-    recorded, other = _record(asked, moved)
-    wanted = Wanted(word, layer, head, mode)
-    shown = _explain(recorded, other, wanted, shlex.join(["headwise", *sys.argv[1:]]))
-    if save is not None:
-        recorded.save(save)
-    if as_json:
+    source = _Source(_read(text, trace), model, transformers, trace, target, write, moved)
+    _show(source, Wanted(word, layer, head, mode), _Wishes(full, as_json, save, page, layers, heads))
+
+
+def _show(source: _Source, wanted: "Wanted", wishes: _Wishes) -> None:
+    layers, heads = _numbers("--layers", wishes.layers), _numbers("--heads", wishes.heads)
+    recorded, other = _record(source)
+    command = shlex.join(["headwise", *sys.argv[1:]])
+    shown = _explain(recorded, other, wanted, command)
+    if wishes.save is not None:
+        recorded.save(wishes.save)
+    if wishes.json:
         from headwise.views.explanation_json import to_json
 
         sys.stdout.write(to_json(shown) + "\n")
     else:
-        _print(shown, full)
+        _print(shown, wishes.full)
+    if wishes.page is not None:
+        from headwise.views.page.write import write_page
+
+        focus = {"mode": shown.mode, "layer": shown.table.layer, "head": shown.table.head, "token": shown.table.query}
+        begun = _prompt(source, recorded)
+        path = write_page(recorded, wishes.page, layers=layers, heads=heads, focus=focus, command=command, prompt=begun)
+        typer.echo(f"page: {path}", err=wishes.json)
 
 
 def _read(text: str | None, trace: Path | None) -> str | None:
@@ -96,34 +123,77 @@ def _read(text: str | None, trace: Path | None) -> str | None:
         raise HeadwiseError(f"standard input: byte {error.start} is not UTF-8") from None
 
 
-def _record(asked: _Asked, moved: str | None) -> tuple["Trace", "Trace | None"]:
+def _numbers(option: str, text: str | None) -> list[int] | None:
+    """0,3-5 as numbers."""
+    if text is None:
+        return None
+    found: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        if not first.isdecimal() or not (last or first).isdecimal() or len(part) > 12:
+            raise HeadwiseError(f"{option}: got {text[:40]!r}, wanted numbers such as 0,3-5")
+        if int(last or first) - int(first) > 10_000:
+            raise HeadwiseError(f"{option}: got {text[:40]!r}, wanted the numbers of layers or heads")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def _record(source: _Source) -> tuple["Trace", "Trace | None"]:
     """The trace of the text, and that of the text it is compared with."""
-    if asked.trace is not None:
-        from headwise.tracing.trace import Trace
-
-        if moved is not None:
-            raise HeadwiseError("--moved: needs a model, and --trace has none; give TEXT instead")
-        return Trace.load(asked.trace), None
-    assert asked.text is not None
-    if asked.transformers is not None:
-        from headwise.analysis.run import trace_library_text
-        from headwise.tracing.huggingface import load_library
-
-        library_model, tokenizer = load_library(str(asked.transformers))
-        texts = [asked.text] if moved is None else [asked.text, moved]
-        traces = [trace_library_text(library_model, tokenizer, text) for text in texts]
+    if source.trace is not None:
+        return _saved(source), None
+    assert source.text is not None
+    if source.transformers is not None:
+        read = _library_reader(source)
     else:
         from headwise.analysis.run import trace_text
         from headwise.checkpoints.load import load
 
-        loaded: Any = load(asked.model)
-        traces = [trace_text(loaded, asked.text, asked.target)]
-        if moved is not None:
-            traces.append(trace_text(loaded, moved, asked.target))
-    return traces[0], traces[1] if moved is not None else None
+        model = load(source.model or "minilm")
+
+        def read(text: str) -> "Trace":
+            return trace_text(model, text, source.target, source.write)
+
+    return read(source.text), None if source.moved is None else read(source.moved)
 
 
-def _explain(trace: "Trace", other: "Trace | None", wanted: Any, command: str) -> "Explanation":
+def _saved(source: _Source) -> "Trace":
+    from headwise.tracing.trace import Trace
+
+    if source.moved is not None or source.target is not None or source.write:
+        raise HeadwiseError("--trace: a saved trace reads no new text; leave out --moved, --target and --write")
+    assert source.trace is not None
+    trace = Trace.load(source.trace)
+    if source.model is not None:
+        from headwise.checkpoints.load import load
+        from headwise.tracing.identity import check_same_model
+
+        check_same_model(trace, load(source.model), str(source.trace))
+    return trace
+
+
+def _library_reader(source: _Source) -> Any:
+    from headwise.analysis.run import trace_library_text
+    from headwise.tracing.huggingface import load_library
+
+    if source.model is not None:
+        raise HeadwiseError("--transformers: got --model too, wanted one of them")
+    if source.target is not None or source.write:
+        raise HeadwiseError("--transformers: --target and --write are for headwise's own models")
+    model, tokenizer = load_library(str(source.transformers))
+    return lambda text: trace_library_text(model, tokenizer, text)
+
+
+def _prompt(source: _Source, trace: "Trace") -> int | None:
+    """How many tokens of the decoder's the model did not write itself."""
+    if not source.write or "decoder" not in trace.streams:
+        return None
+    if "encoder" in trace.streams:
+        return 1
+    return int(trace.about["prompt_tokens"])
+
+
+def _explain(trace: "Trace", other: "Trace | None", wanted: "Wanted", command: str) -> "Explanation":
     from headwise.analysis.explain import choose_mode, explain_trace
     from headwise.analysis.moved import how_it_moved
 

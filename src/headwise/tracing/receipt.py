@@ -21,6 +21,8 @@ from headwise.tracing.arrays import Place, Whole
 from headwise.tracing.steps import blocks_of, scores_of, softmax
 from headwise.tracing.trace import Trace
 
+MOST, SAMPLE = 2048, 256
+"""Texts of more tokens have so many rows of weights checked, evenly spread; a sum over all rows is quadratic."""
 SUM, MIX, JOIN, FINAL = "rows sum to one", "weights · v", "heads through W_O", "final output"
 _EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
@@ -98,10 +100,10 @@ def write_receipt(trace: Trace, layers: Iterable[int] | None = None) -> Receipt:
 def _check_place(place: Place, dtype: str) -> Iterator[Row]:
     eps = max(_EPSILON.get(dtype, _EPSILON["float32"]), float(np.finfo(place.query.dtype).eps))
     unsummed, unmixed, score = 0.0, 0.0, 0.0
-    everything = np.arange(place.queries)
+    rows = _rows(place)
     for head in range(place.heads):
-        for part in blocks_of(everything, place.keys):
-            summed, mixed, highest = _check_rows(place, head, everything[part])
+        for part in blocks_of(rows, place.keys):
+            summed, mixed, highest = _check_rows(place, head, rows[part])
             unsummed, unmixed = _worse(unsummed, summed), _worse(unmixed, mixed)
             score = max(score, highest)
     largest = float(np.abs(place.value).max())
@@ -109,6 +111,13 @@ def _check_place(place: Place, dtype: str) -> Iterator[Row]:
     yield Row(MIX, place.mode, place.layer, unmixed, 8 * eps * (1 + score) * largest)
     if place.output_weight is not None and place.output is not None:
         yield _check_output(place, eps)
+
+
+def _rows(place: Place) -> Whole:
+    """The queries whose weights are checked: all of them, or of a long text a sample with the first and the last."""
+    if place.queries <= MOST:
+        return np.arange(place.queries)
+    return np.linspace(0, place.queries - 1, SAMPLE).astype(np.int64)
 
 
 def _check_rows(place: Place, head: int, rows: Whole) -> tuple[float, float, float]:
@@ -145,6 +154,8 @@ def _missing(place: Place) -> Iterator[str]:
     where = f"{place.mode} layer {place.layer}"
     if place.output_weight is None or place.output is None:
         yield f"{JOIN}, {where}: W_O was not found in this model's structure"
+    if place.queries > MOST:
+        yield f"{MIX}, {where}: of {place.queries} rows {SAMPLE} were checked, evenly spread"
     if place.replaced:
         yield f"{MIX}, {where}: an edit replaced z of head {', '.join(map(str, place.replaced))}"
 

@@ -56,6 +56,17 @@ def name_tokens(ids: list[int], tokenizer: Any) -> Stream:
     return Stream(tuple(pieces), numbers, text, np.array(pieces.offsets, dtype=np.int64).reshape(-1, 2), special)
 
 
+def stream_of(encoded: Any) -> Stream:
+    """The stream of a text that our tokenizer annotated."""
+    return Stream(
+        tuple(encoded.pieces),
+        np.array(encoded.ids, dtype=np.int64),
+        encoded.text,
+        np.array(encoded.offsets, dtype=np.int64).reshape(-1, 2),
+        np.array(encoded.special, dtype=np.bool_),
+    )
+
+
 def unnamed(count: int) -> Stream:
     """Tokens of which nothing is known but their number."""
     return Stream(tuple(f"#{number}" for number in range(count)))

@@ -137,7 +137,13 @@ class Trace:
 
         if self.rerun is None and self.again is not None:
             object.__setattr__(self, "rerun", self.again())
-        return write_receipt(self, layers)
+        return self._whole_receipt if layers is None else write_receipt(self, layers)
+
+    @cached_property
+    def _whole_receipt(self) -> "Receipt":
+        from headwise.tracing.receipt import write_receipt
+
+        return write_receipt(self)
 
     def save(self, path: str | Path) -> None:
         """Write one safetensors file, under a temporary name until it is whole."""

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from headwise.views.explanation import Explanation, Moved, MovedText
 from headwise.views.terminal.overview import overview, sentence
-from headwise.views.terminal.style import ASCII, UNICODE, Glyphs, long_bar, safe, wrapped_vector
+from headwise.views.terminal.style import ASCII, UNICODE, Glyphs, long_bar, safe, visible, wrapped_vector
 from headwise.views.terminal.worked import all_heads, divisor, looks, part_title, worked_table
 
 
@@ -61,7 +61,7 @@ def _how(explanation: Explanation, glyphs: Glyphs) -> str:
 def _token(explanation: Explanation) -> str:
     table = explanation.table
     inside = explanation.mode != "cross" and table.query < len(table.tokens)
-    return table.tokens[table.query].strip() if inside else f"token {table.query}"
+    return visible(table.tokens[table.query]) if inside else f"token {table.query}"
 
 
 def _heads(explanation: Explanation, width: int, glyphs: Glyphs) -> Iterator[RenderableType]:
@@ -82,8 +82,9 @@ def _whole_vectors(explanation: Explanation, width: int, glyphs: Glyphs) -> Iter
     yield part_title("The vectors whole")
     named: list[tuple[str, Any]] = [("q", table.q)]
     for token, text in enumerate(table.tokens):
-        named += [(f"k of {token} {text.strip()}", table.k[token]), (f"v of {token} {text.strip()}", table.v[token])]
-        named += [(f"softmax {glyphs.dot} v of {token} {text.strip()}", table.weighted[token])]
+        name = f"{token} {visible(text)}"
+        named += [(f"k of {name}", table.k[token]), (f"v of {name}", table.v[token])]
+        named += [(f"softmax {glyphs.dot} v of {name}", table.weighted[token])]
     named.append((f"z of head {table.head}", table.z))
     if explanation.heads is not None:
         named.append(("z of all heads joined", explanation.heads.z.reshape(-1)))
@@ -119,6 +120,19 @@ def _similarities(text: MovedText, glyphs: Glyphs) -> Grid:
     return grid
 
 
+def _summed_up(unchecked: tuple[str, ...]) -> list[str]:
+    """One line for each reason, where several layers have the same."""
+    layers: dict[tuple[str, str], list[str]] = {}
+    for sentence_ in unchecked:
+        what, _, why = sentence_.partition(": ")
+        check, _, where = what.partition(", ")
+        layers.setdefault((check, why), []).append(where)
+    return [
+        f"{check}{f', {where[0]}' if where[0] else ''}{f' and {len(where) - 1} more' if len(where) > 1 else ''}: {why}"
+        for (check, why), where in layers.items()
+    ]
+
+
 def _receipt(explanation: Explanation, glyphs: Glyphs) -> Iterator[RenderableType]:
     """What was compared with what the model computed, and how far apart it was at most."""
     yield part_title("Receipt", ": what is shown against what the model computed, the largest difference anywhere")
@@ -129,8 +143,8 @@ def _receipt(explanation: Explanation, glyphs: Glyphs) -> Iterator[RenderableTyp
         limit = f"allowed {check.allowed:.1e}" if np.isfinite(check.allowed) else ""
         grid.add_row(Text(verdict, style="green" if check.ok else "bold red"), check.check, exact, limit, check.where)
     yield grid
-    for sentence_ in explanation.unchecked:
-        yield Text(f"not checked: {sentence_}", style="yellow")
+    for missing in _summed_up(explanation.unchecked):
+        yield Text(f"not checked: {safe(missing)}", style="yellow")
     about = explanation.about
     facts = [about.get("source", ""), about.get("dtype", ""), f"kernel {about['kernel']}" if "kernel" in about else ""]
     facts.append(f"fingerprint {about['fingerprint']}" if "fingerprint" in about else "")

@@ -67,6 +67,12 @@ def safe(text: str) -> str:
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
+def visible(token: str) -> str:
+    """A token that can be seen: without the space around it, unless it is nothing else."""
+    signs = {"\n": "↵", "\t": "⇥"}
+    return safe(token.strip()) or "".join(signs.get(sign, "␣") for sign in token[:4]) or "␣"
+
+
 def unit_bar(share: float, glyphs: Glyphs) -> str:
     """One sign, the taller the larger the share; nothing only for nothing."""
     if not share > 0:

@@ -5,14 +5,17 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 from rich import box
+from rich.cells import cell_len
 from rich.table import Table as Grid
 from rich.text import Text
 
 from headwise.views.explanation import AllHeads, Explanation, Table
-from headwise.views.terminal.style import Array, Glyphs, Numbers, heading, long_bar, safe, unit_bar
+from headwise.views.terminal.style import Array, Glyphs, Numbers, heading, long_bar, safe, unit_bar, visible
 
 Order = NDArray[np.intp]
 """Which tokens are shown, in the order of the text."""
+GAP = 2
+"""Between two columns."""
 ROWS = 24
 """Rows of a table without --full: those with most weight."""
 
@@ -55,11 +58,11 @@ def worked_table(explanation: Explanation, width: int, full: bool, glyphs: Glyph
         grid.add_column(name, no_wrap=True)
     for name, cells in columns:
         grid.add_column(name, justify="right" if cells else "left", no_wrap=True)
-    grid.add_column(f"softmax {glyphs.dot} v", no_wrap=True)
+    grid.add_column(f"softmax\n{glyphs.dot} v", no_wrap=True)
     for at, token in enumerate(order):
         texts = [numbers.vector(values[token], shown, glyphs) for _, values, numbers in vectors]
         style = "" if table.allowed[token] else "bright_black"
-        name = Text(safe(table.tokens[token].strip()) or "␣", style="bold" if token == table.query else "")
+        name = Text(visible(table.tokens[token]), style="bold" if token == table.query else "")
         grid.add_row(name, *texts[:2], *(cells[at] for _, cells in columns), texts[2], style=style)
     left = _left_out(table, order, glyphs)
     sums = [""] * (len(columns) - 1) + [f"{table.weights.sum():.3f}  "]
@@ -101,14 +104,14 @@ def _columns(table: Table, order: Order, glyphs: Glyphs) -> list[tuple[str, list
 
 def _vector_length(table: Table, order: Order, columns: list[tuple[str, list[str]]], width: int) -> int:
     """How many numbers of each vector fit."""
-    names = max(min(14, max(len(safe(table.tokens[token].strip())) for token in order)), 5)
-    used = names + 1 + sum(max(map(len, [*cells, *name.split("\n")])) + 1 for name, cells in columns)
+    names = max(min(14, max(cell_len(visible(table.tokens[token])) for token in order)), 5)
+    used = names + sum(max(map(len, [*cells, *name.split("\n")])) + GAP for name, cells in columns)
     for shown in (8, 6, 5, 4, 3, 2):
         sizes = [
             Numbers.fitting(values[order][:, :shown]).vector_width(shown, values.shape[1])
             for _, values in _vectors(table)
         ]
-        if used + sum(max(size, 3) + 1 for size in sizes) <= width:
+        if used + sum(sizes) + GAP * len(sizes) <= width:
             return shown
     return 1
 

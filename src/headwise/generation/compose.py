@@ -15,7 +15,7 @@ from headwise.generation.prompts import Writer, room
 from headwise.generation.settings import Settings
 from headwise.transformer.model import Decoder
 
-Enough = Callable[[Draft], bool]
+Enough = Callable[[str], int | None]
 
 
 class Completion(NamedTuple):

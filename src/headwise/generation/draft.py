@@ -14,7 +14,7 @@ from headwise.generation.settings import Settings
 class Draft:
     """Tokens go in, readable pieces come out; it is `done` at an end token, a stop string or the last allowed token.
 
-    `enough`, asked after each token with the text so far, may end it too.
+    `enough`, asked after each token, may say where the text so far ends.
     """
 
     def __init__(
@@ -23,7 +23,7 @@ class Draft:
         given: list[int],
         settings: Settings,
         most: int,
-        enough: Callable[[Draft], bool] | None = None,
+        enough: Callable[[str], int | None] | None = None,
     ) -> None:
         self.written = Written(list(given), len(given), most)
         self.text = ""
@@ -50,11 +50,12 @@ class Draft:
         if id in self._ends:
             return self._finish(ended=True)
         piece = self._gate.push(self._stream.push(id))
+        end = None if self._enough is None else self._enough(self.text + piece)
+        if end is not None:
+            piece = piece[: max(0, end - len(self.text))]
         self.text += piece
-        if self._gate.shut:
+        if self._gate.shut or end is not None:
             self.done = self.ended = True
-        elif self._enough is not None and self._enough(self):
-            piece += self._finish(ended=True)
         elif self.written.new >= self.written.most:
             piece += self._finish(ended=False)
         return piece

@@ -110,9 +110,10 @@ class Own:
     task: str | None = None
 
 
-def read_own(model: Model) -> Own:
-    """The settings that came with the model; older checkpoints keep them in config.json."""
-    fields = model.generation or {name: value for name, value in model.config.raw.items() if name in _READ}
+def read_own(model: Model, task: str | None = None) -> Own:
+    """The settings that came with the model, for a task where it has some of its own; older ones are in config.json."""
+    fields = dict(model.generation) or {name: value for name, value in model.config.raw.items() if name in _READ}
+    fields |= _of_task(model, task, fields)
     where = f"{model.source or model.config.architecture}: generation_config.json"
     reader = _Reader(fields, where, model.config.vocabulary)
     reader.refuse_the_rest()
@@ -171,6 +172,16 @@ _READ = frozenset(
         "headwise",
     ]
 )
+
+
+def _of_task(model: Model, task: str | None, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What the configuration keeps under task_specific_params: other settings, and what a source begins with."""
+    everything = model.config.raw.get("task_specific_params")
+    found = everything.get(task) if isinstance(everything, dict) and task is not None else None
+    if not isinstance(found, dict):
+        return {}
+    ours = fields.get("headwise") or {"prefix": found.get("prefix")}
+    return {name: value for name, value in found.items() if name in _READ} | {"headwise": ours}
 
 
 def _known_ends(model: Model) -> tuple[int, ...]:

@@ -106,7 +106,7 @@ def table_of_times(quick: bool, causal: bool) -> Table:
                 if quick and size[1] > 1024:
                     continue
                 calls = contenders(size, KINDS[kind], mode, causal, shared)
-                result = measured(calls, 7 if quick else 31, 3 if quick else 20)
+                result = measured(calls, 7 if quick else 31, 3 if quick else 10)
                 times = (1000 * result.seconds[who] for who in calls)
                 table.add(name, kind, mode, *times, result.ratio("ours", "torch"), result.ratio("ours", "bare"))
     return table

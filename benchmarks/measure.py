@@ -17,7 +17,7 @@ measured, calls that once, and returns by how much the process grew at its peak.
 
     table = Table("case", "ours ms", "ratio"); table.add("1 x 16", 0.41, 0.93); print(table)
 
-prints Markdown. Nothing here imports torch or headwise.
+prints Markdown; each row goes to standard error as soon as it is there. Nothing here imports torch or headwise.
 """
 
 import gc
@@ -100,6 +100,7 @@ class Table:
         if len(cells) != len(self.columns):
             raise ValueError(f"cells: got {len(cells)}, wanted {len(self.columns)}")
         self.rows.append([f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in cells])
+        print("  ".join(self.rows[-1]), file=sys.stderr, flush=True)
 
     def __str__(self) -> str:
         lines = [list(self.columns), *self.rows]

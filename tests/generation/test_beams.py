@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from reference_models import DECODERS, ENCODER_DECODERS, END, Pair, make, rows
+from beam_models import DECODERS, ENCODER_DECODERS, END, Pair, make, rows
 
 from headwise.generation.beams import search
 from headwise.generation.engine import DecoderEngine, EncoderDecoderEngine

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headwise.analysis.survey import survey
+
 PLACES = [("kids", 3, 5, 9), ("kids", 0, 2, 4), ("generated", 9, 4, -1), ("cross", 1, 2, 3)]
 
 
@@ -120,11 +122,12 @@ def test_all_heads_together(request: pytest.FixtureRequest, show: Any, name: str
 def test_words_of_several_tokens_are_merged(show: Any, long: Path, long_trace: Any) -> None:
     tokens = list(long_trace.tokens)
     offsets = long_trace.streams["encoder"].offsets
-    first = next(at for at, token in enumerate(tokens) if token.isalpha() and offsets[at, 1] == offsets[at + 1, 0])
+    letters = [token.strip("#").isalpha() for token in tokens]
+    joined = [offsets[at, 1] == offsets[at + 1, 0] and all(letters[at : at + 2]) for at in range(len(tokens) - 1)]
+    first = joined.index(True)
     stop = first + 1
-    while tokens[stop].strip("#").isalpha() and offsets[stop - 1, 1] == offsets[stop, 0]:
+    while joined[stop - 1]:
         stop += 1
-    assert stop - first > 1
     merged = long_trace.weights(2, 7)[first:stop].mean(0)
     page = show(long, f"#layer=2&head=7&token={first}")
     assert "merged: mean over its queries, sum over its keys" in page.text("#sentence .note")
@@ -171,3 +174,21 @@ def test_what_each_word_wrote(show: Any, kids: Path, kids_trace: Any) -> None:
     rows = saved_table(page, "matrix")
     wrote = kids_trace.wrote(4, 2, 3).norms
     assert [float(cell) for cell in list(rows["were"].values())[1:][-5:]] == [six(one) for one in wrote[-5:]]
+
+
+@pytest.mark.weights
+@pytest.mark.parametrize("name", ["kids", "generated", "cross"])
+def test_how_heads_look_is_what_the_terminal_says(request: pytest.FixtureRequest, show: Any, name: str) -> None:
+    trace, path = request.getfixturevalue(f"{name}_trace"), request.getfixturevalue(name)
+    mode = trace.modes[-1]
+    found = survey(trace, mode)
+    page = show(path, f"#mode={mode}")
+    page.studied()
+    with page.tab.expect_download() as download:
+        page.tab.get_by_role("button", name="Save heads as CSV").click()
+    rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text("utf-8-sig"))))
+    assert len(rows) == page.count("button.head")
+    for row in rows:
+        shares = found.shares[found.layers.index(int(row["layer"])), int(row["head"])]
+        kinds = ("first", "self", "previous", "next", "same", "far", "near")
+        assert [float(row[kind]) for kind in kinds] == [pytest.approx(share, abs=2e-6) for share in shares]

@@ -53,8 +53,9 @@ def test_whole_models() -> None:
         torch.testing.assert_close(compiled(*inputs), model(*inputs))
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # of torch by torch
 def test_a_step_through_the_compiler() -> None:
-    model = decoder("rotary")
+    model = decoder("rotary", layers=1)
     step = torch.compile(model, fullgraph=True, dynamic=True)
     row, cache = ids(2, 7), model.new_cache(capacity=8)
     said = [model(row[:, :4], cache=cache)]

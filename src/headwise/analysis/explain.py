@@ -115,9 +115,10 @@ def _choose_head(trace: Trace, mode: str, wanted: Wanted, looks: Sequence[Look],
         return layer or found.layers[0], head or 0, "no head looks at another content word; this is the first"
     best = fitting[0]
     least = f"{best.habit:.2f}" if best.habit >= 0.005 else "almost nothing"
-    among = "all" if layer is None and head is None else "those you chose from"
+    among = "all heads" if layer is None and head is None else f"the heads of layer {layer}"
+    among = among if head is None else f"the heads with number {head}"
     reason = (
-        f"of {among} heads it goes furthest beyond its habit: weight {best.weight:.2f} on "
+        f"of {among} it goes furthest beyond its habit: weight {best.weight:.2f} on "
         f"“{found.keys[best.word].text}”, where it gives {least} on average"
     )
     return best.layer, best.head, reason

@@ -51,10 +51,11 @@ def _how(explanation: Explanation, glyphs: Glyphs) -> str:
     table, word = explanation.table, explanation.queries[explanation.word]
     _, scaled = divisor(table, glyphs)
     size = f"q, k and v have {table.dim} numbers each" if table.v.shape[1] == table.dim else f"q and k have {table.dim}"
-    looks_from = f"“{safe(word.text)}”"
+    asks = f"“{safe(word.text)}”"
     if len(word.tokens) > 1:
-        looks_from += f" is {len(word.tokens)} tokens; the table is of the last, “{safe(_token(explanation))}”,"
-    text = f"{looks_from} asks with q; each score is q{glyphs.dot}k, {scaled}; {size}."
+        last = safe(_token(explanation))
+        asks = f"{asks} is {len(word.tokens)} tokens, and the table shows the last of them, “{last}”. It"
+    text = f"{asks} asks with q; each score is q{glyphs.dot}k, {scaled}; {size}."
     return f"{text} {explanation.merged[0].upper()}{explanation.merged[1:]}." if explanation.merged else text
 
 

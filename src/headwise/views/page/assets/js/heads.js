@@ -4,7 +4,7 @@ import { scoresOf, weightsOf } from "./attention.js";
 import { masked, ramps, share } from "./colour.js";
 import { choice, fill, h, number, percent, rove, stepBy } from "./dom.js";
 import { KINDS, kindsOf, meanWritten, sharesOf } from "./kinds.js";
-import { mergeRow, shown } from "./units.js";
+import { merge, mergeRow, shown } from "./units.js";
 
 /** @typedef {import("./main.js").Frame} Frame */
 /** @typedef {import("./data.js").Place} Place */
@@ -69,7 +69,8 @@ export class Heads {
     let rest = performance.now();
     for (const header of this.store.data.placesOf(mode)) {
       const place = await this.store.data.open(header);
-      this.kinds ??= kindsOf(place);
+      const { rows, columns } = this.reading.units(place, "words");
+      this.kinds ??= kindsOf(rows, columns, mode);
       for (let at = 0; at < place.heads.length; at++) {
         if (this.mode !== mode) return;
         const name = `${mode} ${place.layer} ${place.heads[at]}`;
@@ -93,7 +94,9 @@ export class Heads {
   #look(place, at) {
     const weights = weightsOf(place, scoresOf(place, at));
     const [width, height] = [Math.min(PICTURE, place.keys), Math.min(PICTURE, place.queries)];
-    const shares = sharesOf(place, weights, /** @type {Uint8Array} */ (this.kinds));
+    const { rows, columns } = this.reading.units(place, "words");
+    const merged = merge(weights, place.keys, rows.map(({ tokens }) => tokens.map((token) => token - place.offset)), columns.map(({ tokens }) => tokens), "sum");
+    const shares = sharesOf(rows, merged, /** @type {Uint8Array} */ (this.kinds));
     const pooled = pool(weights, place.queries, place.keys, width, height);
     if (place.masked) shade(pooled, this.#visible(place, at, width, height));
     return { place, at, layer: place.layer, head: place.heads[at], shares, wrote: meanWritten(place, at), pooled, width, height };
@@ -290,7 +293,7 @@ function tellingKind({ shares }) {
 function noteFor({ sort, picture }) {
   if (picture === "word") return "Each cell: what the chosen word looks at most in that head, and with what weight.";
   if (sort === "wrote") return "Mean length of what the head adds to the layer's output, ‖z·W_O‖.";
-  if (sort !== "layer") return "Share of the weight that goes there, over all words that are not special.";
+  if (sort !== "layer") return "Share of the weight that goes there: the mean over all words that look, but for special ones and the first.";
   return `Rows look at columns. A sign marks heads that spend at least ${percent(TELLING)} of their weight in one way.`;
 }
 

@@ -1,8 +1,9 @@
 /** How a head looks: which share of its weight goes where; and words that take much weight but write little. */
 
 /** @typedef {import("./data.js").Place} Place */
+/** @typedef {import("./units.js").Unit} Unit */
 
-/** In the order they are tested: a key belongs to the first kind that fits it. */
+/** In the order they are tested: a look is counted under the first that fits. */
 export const KINDS = [
   { name: "first", sign: "⊢", label: "first or special" },
   { name: "self", sign: "●", label: "itself" },
@@ -12,70 +13,45 @@ export const KINDS = [
   { name: "far", sign: "↔", label: "far away" },
 ];
 
-/** Keys further than this are far away. */
-const NEAR = 5;
+/** At least so many words away. */
+const FAR = 5;
 
-/** The kind of every pair of tokens, [query · key]: a number in KINDS, or KINDS.length for near by.
- * @param {Place} place */
-export function kindsOf(place) {
-  const { queries, keys, offset } = place;
-  const kinds = new Uint8Array(queries * keys);
-  const groups = [wordNumbers(place.looking), wordNumbers(place.lookedAt)];
-  const texts = [wordTexts(place.looking), wordTexts(place.lookedAt)];
-  const apart = place.mode === "cross";
-  for (let query = 0; query < queries; query++) {
-    const here = query + offset;
-    for (let key = 0; key < keys; key++) {
-      kinds[query * keys + key] = kindOf(here, key, place, groups, texts, apart);
-    }
-  }
+/** The kind of every look between words, [row · column]: a number in KINDS, or KINDS.length for near by.
+ * @param {Unit[]} rows @param {Unit[]} columns @param {string} mode @returns {Uint8Array} */
+export function kindsOf(rows, columns, mode) {
+  const kinds = new Uint8Array(rows.length * columns.length);
+  const texts = columns.map(({ label }) => label.trim().toLowerCase());
+  const numbers = new Map(columns.map(({ tokens }, number) => [tokens[0], number]));
+  rows.forEach(({ label, tokens }, row) => {
+    const own = label.trim().toLowerCase();
+    const here = mode === "cross" ? row : numbers.get(tokens[0]) ?? row;
+    columns.forEach((column, at) => {
+      const same = texts[at] === own;
+      kinds[row * columns.length + at] = column.special || at === 0 ? 0 : mode === "cross" ? (same ? 4 : KINDS.length) : kindOf(at - here, same);
+    });
+  });
   return kinds;
 }
 
-/** @param {number} here @param {number} key @param {Place} place @param {number[][]} groups @param {string[][]} texts
- *  @param {boolean} apart whether the two streams are different texts */
-function kindOf(here, key, place, groups, texts, apart) {
-  const same = texts[0][here] === texts[1][key];
-  if (key === 0 || place.lookedAt.special[key]) return !apart && here === key && !place.lookedAt.special[key] ? 1 : 0;
-  if (apart) return same ? 4 : KINDS.length;
-  const step = groups[1][key] - groups[0][here];
-  if (step === 0) return 1;
-  if (step === -1) return 2;
-  if (step === 1) return 3;
+/** @param {number} distance in words @param {boolean} same */
+function kindOf(distance, same) {
+  if (distance === 0) return 1;
+  if (distance === -1) return 2;
+  if (distance === 1) return 3;
   if (same) return 4;
-  return Math.abs(step) > NEAR ? 5 : KINDS.length;
+  return Math.abs(distance) >= FAR ? 5 : KINDS.length;
 }
 
-/** The number of the word that each token belongs to. @param {import("./data.js").Stream} stream */
-function wordNumbers(stream) {
-  const numbers = new Array(stream.tokens.length).fill(-1);
-  stream.words.forEach((tokens, number) => tokens.forEach((token) => (numbers[token] = number)));
-  return numbers;
-}
-
-/** The text of each token's word, without case. @param {import("./data.js").Stream} stream */
-function wordTexts(stream) {
-  const texts = new Array(stream.tokens.length).fill("");
-  for (const tokens of stream.words) {
-    const text = tokens.map((token) => stream.tokens[token].trim()).join("").toLowerCase();
-    for (const token of tokens) texts[token] = text;
-  }
-  return texts;
-}
-
-/** The share of the weight that each kind gets, over the queries that are not special.
- * @param {Place} place @param {Float32Array} weights @param {Uint8Array} kinds */
-export function sharesOf(place, weights, kinds) {
+/** The share of the weight that each kind gets, the mean over the words that look: no special ones, nor the first.
+ * @param {Unit[]} rows @param {ArrayLike<number>} weights @param {Uint8Array} kinds */
+export function sharesOf(rows, weights, kinds) {
+  const columns = weights.length / rows.length;
   const sums = new Array(KINDS.length + 1).fill(0);
-  let total = 0;
-  for (let query = 0; query < place.queries; query++) {
-    if (place.looking.special[query + place.offset]) continue;
-    for (let at = query * place.keys; at < (query + 1) * place.keys; at++) {
-      sums[kinds[at]] += weights[at];
-      total += weights[at];
-    }
+  const looking = rows.map((_, row) => row).filter((row) => !rows[row].special && rows[row].tokens[0] > 0);
+  for (const row of looking) {
+    for (let at = row * columns; at < (row + 1) * columns; at++) sums[kinds[at]] += weights[at];
   }
-  return sums.map((sum) => (total ? sum / total : 0));
+  return sums.map((sum) => (looking.length ? sum / looking.length : 0));
 }
 
 /** The mean length of what a head wrote. @param {Place} place @param {number} head */

@@ -33,6 +33,7 @@ class Page {
     this.reading = new Reading();
     this.store = new Store(data, location.hash.slice(1));
     this.live = part("live");
+    this.said = "";
     const readout = new Readout();
     this.controls = new Controls(part("controls"), this.store);
     this.views = {

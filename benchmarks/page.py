@@ -36,7 +36,7 @@ def measure(browser: Any, path: Path) -> dict[str, float]:
     page.wait_for_function(every, timeout=120_000)
     studied = page.evaluate("performance.now()")
     words = page.locator("#sentence .word")
-    for at in range(0, min(words.count(), 60)):
+    for at in range(min(words.count(), 60)):
         words.nth(at).hover()
     hovers = page.evaluate("performance.getEntriesByName('headwise hover').map(({ duration }) => duration)")
     started = time.perf_counter()

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from headwise.checkpoints.load import load as load
     from headwise.checkpoints.save import save as save
     from headwise.families.presets import presets as presets
+    from headwise.generation.generate import generate as generate
+    from headwise.generation.summarize import Summary as Summary
+    from headwise.generation.summarize import summarize as summarize
     from headwise.tracing.edit import Cut as Cut
     from headwise.tracing.edit import Knockout as Knockout
     from headwise.tracing.edit import edit as edit
     from headwise.tracing.record import record as record
     from headwise.tracing.trace import Trace as Trace
-    from headwise.generation.generate import generate as generate
-    from headwise.generation.summarize import Summary as Summary
-    from headwise.generation.summarize import summarize as summarize
     from headwise.transformer.config import ModelConfig as ModelConfig
     from headwise.transformer.config import Positions as Positions
     from headwise.transformer.config import StackConfig as StackConfig

@@ -198,6 +198,6 @@ GGUF |= {"llama.feed_forward_length": 16, "llama.attention.head_count": 2, "llam
 def test_metadata_of_gguf(fields: dict[str, Any], message: str) -> None:
     shapes = {"token_embd.weight": (20, 8)}
     assert read_gguf_config(GGUF, "a.gguf", shapes).vocabulary == 20
-    with pytest.raises(CheckpointError, match="a.gguf: ") as error:
+    with pytest.raises(CheckpointError, match=r"a\.gguf: ") as error:
         read_gguf_config(GGUF | fields, "a.gguf", shapes)
     assert message in str(error.value)

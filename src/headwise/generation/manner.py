@@ -69,7 +69,8 @@ def manner_of(model: Writer, own: Own) -> Manner:
         return Manner("chat", _request(model.tokenizer), context)
     raise UnsupportedError(
         f"{where}: has neither a chat template nor a recorded task, so it cannot be asked for a summary; "
-        'wanted a model that follows instructions, one trained with "headwise": {"task": "summarize", ...}, or an encoder-decoder'
+        'wanted a model that follows instructions, one trained with "headwise": {"task": "summarize", ...}, '
+        "or an encoder-decoder"
     )
 
 

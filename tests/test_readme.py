@@ -45,7 +45,7 @@ def cases(language: str) -> list[object]:
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A directory like the checkout, in which a block may write."""
-    for name in ("recipes", "docs", "benchmarks"):
+    for name in ("recipes", "docs", "benchmarks", "README.md", "CHANGELOG.md"):
         if (ROOT / name).exists():
             (tmp_path / name).symlink_to(ROOT / name)
     return tmp_path

@@ -78,9 +78,11 @@ def _source(model: EncoderDecoder, own: Own) -> Manner:
     tokenizer: Tokenizer = model.tokenizer
     trained = model.config.raw.get("n_positions")
     known = trained if type(trained) is int and trained > 0 else TRAINED_LENGTH
-    return Manner(
-        "source", lambda text, size: tokenizer.encode((own.prefix or "") + text), model.config.context or known
-    )
+
+    def ask(text: str, size: Size) -> list[int]:
+        return tokenizer.encode((own.prefix or "") + _only_text(tokenizer, text))
+
+    return Manner("source", ask, model.config.context or known)
 
 
 def _with_separator(tokenizer: Tokenizer, own: Own, separator: str, where: str) -> Callable[[str, Size], list[int]]:
@@ -89,7 +91,8 @@ def _with_separator(tokenizer: Tokenizer, own: Own, separator: str, where: str) 
         raise UnsupportedError(f"{where}: its separator {separator!r} is no token of its tokenizer")
 
     def ask(text: str, size: Size) -> list[int]:
-        return [*open_end(tokenizer, text, tokenizer.encode(text), own), *between]
+        whole = (own.prefix or "") + _only_text(tokenizer, text)
+        return [*open_end(tokenizer, whole, tokenizer.encode(whole), own), *between]
 
     return ask
 
@@ -110,7 +113,7 @@ def _request(tokenizer: Tokenizer) -> Callable[[str, Size], list[int]]:
 
 
 def _only_text(tokenizer: Tokenizer, text: str) -> str:
-    """A document that spells one of the template's special tokens gets a space there: it gives no orders."""
+    """A document that spells one of the model's special tokens gets a space there: it gives no orders."""
     for token in map(tokenizer.token, tokenizer.special_ids):
         if len(token) > 1 and token in text:
             text = text.replace(token, f"{token[0]} {token[1:]}")

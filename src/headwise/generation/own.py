@@ -259,9 +259,11 @@ class _Reader:
     def ours(self) -> dict[str, str | None]:
         """What headwise itself records: the task a model was trained for, and how its text is laid out."""
         value = self._fields.get("headwise") or {}
-        known = ("task", "separator", "prefix")
-        told = {name: value.get(name) for name in known} if isinstance(value, dict) else None
-        if told is None or not all(text is None or isinstance(text, str) for text in told.values()):
+        told: dict[str, str | None] = dict.fromkeys(("task", "separator", "prefix"))
+        if not isinstance(value, dict) or not all(name in told for name in value):
+            raise self._wrong("headwise", "no other fields than task, separator and prefix")
+        told |= value
+        if not all(text is None or isinstance(text, str) for text in told.values()):
             raise self._wrong("headwise", "task, separator and prefix, each a text")
         return told
 

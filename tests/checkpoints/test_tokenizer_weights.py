@@ -52,7 +52,12 @@ def same(ours: Tokenizer, theirs: Any, text: str) -> None:
     assert "".join(map(stream.push, ids)) + stream.finish() == theirs.decode(ids, skip_special_tokens=False)
     encoded = ours.annotate(text)
     for piece, (start, end) in zip(encoded.pieces, encoded.offsets, strict=True):
-        assert text[start:end] == piece or "<0x" in piece
+        assert kept(theirs, text[start:end]) == piece or "<0x" in piece
+
+
+def kept(theirs: Any, text: str) -> str:
+    """What the reference library makes tokens of: this vocabulary has no token for some control characters."""
+    return "".join(sign for sign in text if theirs(sign).input_ids)
 
 
 @pytest.mark.parametrize("text", PIECES)

@@ -30,9 +30,10 @@ STACKS: dict[str, StackConfig] = {
 }
 
 
-def decoder(kind: str, seed: int = 0) -> Decoder:
+def decoder(kind: str, seed: int = 0, layers: int = 2) -> Decoder:
     """A decoder with every number drawn."""
-    return drawn(Decoder(ModelConfig(vocabulary=50, decoder=STACKS[kind], tied=kind != "yarn")), seed)
+    stack = replace(STACKS[kind], layers=layers)
+    return drawn(Decoder(ModelConfig(vocabulary=50, decoder=stack, tied=kind != "yarn")), seed)
 
 
 def encoder(masked: bool = True) -> Encoder:

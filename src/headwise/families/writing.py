@@ -14,11 +14,15 @@ from headwise.transformer.config import ModelConfig, StackConfig
 # What does not enter into the computation of a finished model.
 _APART = ("raw", "family", "architecture", "context", "initialisation", "deviation")
 _IDS = ("pad_id", "begin_id", "end_ids", "start_id")
-_APART_IN_STACK = ("dropout", "embedding_dropout", "activation_dropout", "attention_dropout")
+_APART_IN_STACK = ("dropout", "embedding_dropout", "activation_dropout", "attention_dropout", "filter_width")
 
 
 def settle(config: ModelConfig) -> ModelConfig:
     """The configuration under the architecture whose files can say it; raises where there is none."""
+    for name, stack in config.stacks.items():
+        if stack.mixer != "attention":
+            problem = f"{name}.mixer is {stack.mixer!r}, and every architecture of the reference library has attention"
+            raise UnsupportedError(f"{problem} there; its files cannot say it")
     if config.family in FAMILIES:
         difference = _difference(config)
         if difference is not None:

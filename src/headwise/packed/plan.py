@@ -106,6 +106,8 @@ def _check_kinds(config: Any) -> None:
     """Refuses what the C step does not compute."""
     if config.cross or not config.causal:
         raise CannotPlan("it is not a decoder of its own")
+    if config.mixer != "attention":
+        raise CannotPlan(f"{config.mixer} in the place of attention")
     if config.norm_place != "pre" or config.norm not in NORMS or config.activation not in ACTIVATIONS:
         raise CannotPlan(f"{config.norm} norms placed {config.norm_place} with {config.activation}")
     if config.positions.kind not in POSITIONS:

@@ -18,6 +18,7 @@ from headwise.tracing.tap import Call, Tap
 from headwise.tracing.tokens import make_stream, real_part, unnamed
 from headwise.tracing.trace import MODES, Trace
 from headwise.tracing.watch import Chunk, Watch
+from headwise.transformer.model import Model
 
 INPUTS = 1024
 """Texts of at most so many tokens keep the layers' inputs too, unless `inputs` says otherwise."""
@@ -59,6 +60,9 @@ def check_model(model: Any) -> list[SeamPlace]:
         raise HeadwiseError("model: got a compiled model, wanted the one it was compiled from (model._orig_mod)")
     places = places_of(model)
     if not places:
+        mixers = {stack.mixer for stack in model.config.stacks.values()} if isinstance(model, Model) else ()
+        for mixer in mixers:
+            raise HeadwiseError(f"model: there is no attention in it: its tokens are mixed by mixer={mixer!r}")
         raise HeadwiseError(f"model: {type(model).__name__} has no attention that headwise or transformers made")
     return places
 

@@ -1,4 +1,4 @@
-"""The block of every family: attention, perhaps attention to a memory, feed-forward; each added to what came in."""
+"""The block of every family: attention or another mixer, perhaps attention to a memory, feed-forward; each added."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from headwise.attention.multihead import MultiHeadAttention
 from headwise.attention.positions import DistanceBias, Rotation
 from headwise.transformer.config import StackConfig
 from headwise.transformer.feedforward import FeedForward
+from headwise.transformer.mixers import make_mixer
 from headwise.transformer.norms import make_norm
 
 
@@ -32,7 +33,8 @@ class Block(nn.Module):
     def __init__(self, config: StackConfig, layer: int) -> None:
         super().__init__()
         self.pre = config.norm_place == "pre"
-        self.attention = _attention(config, layer)
+        self.mixer = make_mixer(config, layer)
+        self.attention = _attention(config, layer) if self.mixer is None else None
         self.attention_norm = make_norm(config.norm, config.dim, config.epsilon)
         self.cross = _attention(config, layer) if config.cross else None
         self.cross_norm = make_norm(config.norm, config.dim, config.epsilon) if config.cross else None
@@ -60,6 +62,9 @@ class Block(nn.Module):
         return norm(x + self.dropout(change(x)))
 
     def _look(self, x: Tensor, around: Surroundings) -> Tensor:
+        if self.attention is None:
+            assert self.mixer is not None
+            return self.mixer(x, around.mask)
         return self.attention(x, mask=around.mask, bias=around.bias, rotation=around.rotation, cache=around.cache)
 
     def _look_across(self, x: Tensor, around: Surroundings) -> Tensor:

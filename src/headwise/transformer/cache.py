@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from headwise.attention.cache import KeyValueCache
+from headwise.errors import UnsupportedError
 from headwise.transformer.config import StackConfig
 
 
@@ -13,6 +14,10 @@ class ModelCache:
     """A KeyValueCache for each block, one more for the memory it attends to, and how many tokens each row has seen."""
 
     def __init__(self, config: StackConfig, capacity: int = 0) -> None:
+        if config.mixer != "attention":
+            raise UnsupportedError(
+                f"cache: got mixer={config.mixer!r}, and only attention keeps keys and values; give it the whole text"
+            )
         self.layers = [KeyValueCache(capacity, config.window(layer)) for layer in range(config.layers)]
         self.cross = [KeyValueCache() for _ in range(config.layers)] if config.cross else []
         self.seen = 0

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from headwise.attention.scaling import RotaryScaling
 
 Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
+Mixer = Literal["attention", "convolution", "dilated", "lstm", "gru"]
+MIXERS: tuple[Mixer, ...] = get_args(Mixer)
 Initialisation = Literal["normal", "normal_by_depth", "fan_in", "xavier"]
 
 
@@ -44,6 +46,10 @@ class StackConfig:
     heads: int
     hidden: int
     """The width of the feed-forward layer."""
+    mixer: Mixer = "attention"
+    """What mixes the tokens; all but attention read from left to right, so the stack must be causal."""
+    filter_width: int = 3
+    """convolution, dilated: how many tokens a filter sees; dilated ones stand filter_width ** layer apart."""
     key_value_heads: int | None = None
     """None: as many as heads."""
     head_dim: int | None = None
@@ -90,6 +96,10 @@ class StackConfig:
     def shared_heads(self) -> int:
         """How many heads have keys and values of their own."""
         return self.heads if self.key_value_heads is None else self.key_value_heads
+
+    def dilation(self, layer: int) -> int:
+        """How far apart the tokens stand that a filter of this layer sees."""
+        return self.filter_width**layer if self.mixer == "dilated" else 1
 
     def window(self, layer: int) -> int | None:
         """How many positions back this layer sees; None: all."""

@@ -13,7 +13,7 @@ from headwise.transformer.config import ModelConfig
 
 @torch.no_grad()
 def initialise(model: nn.Module) -> None:
-    """Fill every weight of a model that has a `config`; norms begin with ones, biases with zeros."""
+    """Fill every weight of a model that has a `config`; norms begin with ones, biases with zeros, cells as torch's."""
     config: ModelConfig = model.config  # pyright: ignore[reportAssignmentType]
     if next(model.parameters()).is_meta:
         return
@@ -37,7 +37,9 @@ def _normal_by_depth(model: nn.Module, config: ModelConfig) -> None:
     for block in model.modules():
         if isinstance(block, Block):
             deviation = config.deviation / math.sqrt(2 * config.layers)
-            nn.init.normal_(block.attention.output.weight, std=deviation)
+            mixer = block.mixer if block.attention is None else block.attention
+            assert mixer is not None
+            nn.init.normal_(mixer.output.weight, std=deviation)
             nn.init.normal_(block.feedforward.down.weight, std=deviation)
 
 

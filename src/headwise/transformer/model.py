@@ -62,7 +62,8 @@ class Model(nn.Module):
         for name, stack in self.stacks().items():
             for layer, block in enumerate(stack.blocks):
                 assert isinstance(block, Block)
-                places.append(AttentionPlace(name, layer, block.attention))
+                if block.attention is not None:
+                    places.append(AttentionPlace(name, layer, block.attention))
                 if block.cross is not None:
                     places.append(AttentionPlace("cross", layer, block.cross))
         return places

@@ -24,6 +24,7 @@ PUBLIC = [
     "StackConfig",
     "Summary",
     "Trace",
+    "Trained",
     "attention",
     "attention_steps",
     "check_attention",
@@ -36,6 +37,7 @@ PUBLIC = [
     "record",
     "save",
     "summarize",
+    "train",
     "write_page",
 ]
 FACE = Path(headwise.__file__)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from headwise.tracing.edit import edit as edit
     from headwise.tracing.record import record as record
     from headwise.tracing.trace import Trace as Trace
+    from headwise.training.train import Trained as Trained
+    from headwise.training.train import train as train
     from headwise.transformer.config import ModelConfig as ModelConfig
     from headwise.transformer.config import Positions as Positions
     from headwise.transformer.config import StackConfig as StackConfig
@@ -51,6 +53,7 @@ _HOMES = {
     "tracing.trace": ["Trace"],
     "generation.generate": ["generate"],
     "generation.summarize": ["Summary", "summarize"],
+    "training.train": ["Trained", "train"],
     "transformer.config": ["ModelConfig", "Positions", "StackConfig"],
     "transformer.model": ["Decoder", "Encoder", "EncoderDecoder"],
     "views.page.write": ["write_page"],

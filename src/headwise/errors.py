@@ -32,3 +32,20 @@ class ContextError(HeadwiseError, ValueError):
 
 class ReceiptError(HeadwiseError):
     """What would be shown differs from what the model computed."""
+
+
+class RecipeError(HeadwiseError):
+    """A recipe that cannot be followed: names the file and the field."""
+
+    def __init__(self, where: object, field: str, problem: str) -> None:
+        super().__init__(f"{where}: {field}: {problem}")
+        self.where = str(where)
+        self.field = field
+
+
+class DataError(HeadwiseError):
+    """Rows that cannot be trained on: names the file and the lines."""
+
+
+class TrainingError(HeadwiseError):
+    """A run that cannot go on: says why, and where its last good checkpoint is."""

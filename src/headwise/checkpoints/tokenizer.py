@@ -66,6 +66,11 @@ class Tokenizer:
         """The ids of a text; with `special`, also those the model expects around every text."""
         return self._encode(text, special).ids
 
+    def encode_many(self, texts: Sequence[str], special: bool = True) -> list[list[int]]:
+        """The ids of several texts, on all processors."""
+        with guarded(self.where, "text"):
+            return [found.ids for found in self._backend.encode_batch_fast(list(texts), add_special_tokens=special)]
+
     def _encode(self, text: str, special: bool) -> Any:
         with guarded(self.where, "text"):
             return self._backend.encode(text, add_special_tokens=special)

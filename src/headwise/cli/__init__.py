@@ -11,7 +11,7 @@ import typer
 
 from headwise.errors import HeadwiseError
 
-COMMANDS: tuple[str, ...] = ("check", "explain", "generate", "models", "summarize", "worksheet")
+COMMANDS: tuple[str, ...] = ("check", "explain", "generate", "models", "summarize", "train", "worksheet")
 
 app = typer.Typer(
     name="headwise",

@@ -63,6 +63,35 @@ def _gpt2(layers: int, dim: int, heads: int, vocabulary: int = 50257, context: i
     )
 
 
+def _bert(layers: int, dim: int, heads: int, vocabulary: int = 30522, context: int = 512) -> ModelConfig:
+    """The encoders of Devlin et al. 2019, with the head that guesses masked words."""
+    stack = StackConfig(
+        layers=layers,
+        dim=dim,
+        heads=heads,
+        hidden=4 * dim,
+        positions=Positions(kind="learned", count=context),
+        epsilon=1e-12,
+        norm_place="post",
+        embedding_norm=True,
+        final_norm=False,
+        activation="gelu",
+        dropout=0.1,
+        attention_dropout=0.1,
+    )
+    return ModelConfig(
+        vocabulary=vocabulary,
+        encoder=stack,
+        head="masked",
+        head_bias=True,
+        token_types=2,
+        context=context,
+        pad_id=0,
+        family="bert",
+        architecture="bert",
+    )
+
+
 presets: dict[str, ModelConfig] = {
     "transformer-base": _transformer(6, 512, 8, 2048),
     "transformer-big": _transformer(6, 1024, 16, 4096),
@@ -70,4 +99,6 @@ presets: dict[str, ModelConfig] = {
     "gpt2": _gpt2(12, 768, 12),
     "gpt2-small": _gpt2(6, 384, 6),
     "gpt2-tiny": _gpt2(4, 128, 4, context=256),
+    "bert-base": _bert(12, 768, 12),
+    "bert-tiny": _bert(2, 128, 2),
 }

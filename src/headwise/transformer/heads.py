@@ -18,7 +18,11 @@ class LanguageHead(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., dim] -> [..., vocabulary]."""
-        return self.words(x if self.scale == 1 else x * self.scale)
+        return self.words(self.prepare(x))
+
+    def prepare(self, x: Tensor) -> Tensor:
+        """What meets the words."""
+        return x if self.scale == 1 else x * self.scale
 
 
 class MaskedHead(nn.Module):
@@ -33,7 +37,11 @@ class MaskedHead(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., dim] -> [..., vocabulary]."""
-        return self.words(self.norm(ACTIVATIONS[self.activation](self.dense(x))))
+        return self.words(self.prepare(x))
+
+    def prepare(self, x: Tensor) -> Tensor:
+        """What meets the words."""
+        return self.norm(ACTIVATIONS[self.activation](self.dense(x)))
 
 
 class Pooler(nn.Module):

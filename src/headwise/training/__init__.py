@@ -1,0 +1,1 @@
+"""Training: a recipe and rows of text become a checkpoint that everything else opens."""

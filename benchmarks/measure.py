@@ -14,6 +14,7 @@ On a machine that others use too, take one thread and `clock=time.process_time`:
 
 starts a fresh Python, imports that file there, calls `prepare_case("blocks", 8192)`, which returns what is to be
 measured, calls that once, and returns by how much the process grew at its peak. Arguments must be plain (JSON).
+`fresh_process` does the same and returns a Cost: `.peak`, and the `.seconds` that the one call took.
 
     table = Table("case", "ours ms", "ratio"); table.add("1 x 16", 0.41, 0.93); print(table)
 
@@ -79,13 +80,28 @@ def compare(
     return Comparison(times)
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What one call took in a process of its own."""
+
+    seconds: float
+    peak: int
+    """Bytes by which the process grew at its peak."""
+
+
 def peak_memory(file: str | Path, function: str, *arguments: object) -> int:
     """By how many bytes a fresh process grows at its peak while it runs what `function(*arguments)` returns."""
+    return fresh_process(file, function, *arguments).peak
+
+
+def fresh_process(file: str | Path, function: str, *arguments: object) -> Cost:
+    """What it costs a fresh process to run once what `function(*arguments)` returns."""
     command = [sys.executable, __file__, str(Path(file).resolve()), function, json.dumps(arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{function}{arguments}: {done.stderr.strip()[-2000:]}")
-    return int(done.stdout.split()[-1])
+    seconds, peak = done.stdout.split()[-2:]
+    return Cost(float(seconds), int(peak))
 
 
 class Table:
@@ -143,7 +159,7 @@ def _time(contender: Contender, calls: int, clock: Clock) -> float:
     return (clock() - begun) / calls
 
 
-def _peak_in_this_process(file: str, function: str, arguments: list[object]) -> int:
+def _cost_in_this_process(file: str, function: str, arguments: list[object]) -> Cost:
     spec = importlib.util.spec_from_file_location("measured", file)
     assert spec is not None
     assert spec.loader is not None
@@ -155,9 +171,10 @@ def _peak_in_this_process(file: str, function: str, arguments: list[object]) -> 
     gc.collect()
     # Linux: 5 sets the mark of the highest resident size back to the present one.
     Path("/proc/self/clear_refs").write_text("5")
-    before = _status("VmRSS")
+    before, begun = _status("VmRSS"), time.perf_counter()
     call()
-    return _status("VmHWM") - before
+    seconds = time.perf_counter() - begun
+    return Cost(seconds, _status("VmHWM") - before)
 
 
 def _status(field: str) -> int:
@@ -168,4 +185,5 @@ def _status(field: str) -> int:
 
 
 if __name__ == "__main__":
-    print(_peak_in_this_process(sys.argv[1], sys.argv[2], json.loads(sys.argv[3])))
+    cost = _cost_in_this_process(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))
+    print(cost.seconds, cost.peak)

@@ -188,3 +188,19 @@ def test_no_memory_for_what_the_file_does_not_hold(home: Path, fields: dict[str,
     done = subprocess.run([sys.executable, "-c", LIMITED, str(home)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "model.safetensors: " in done.stdout
+
+
+IMPORTED = """
+import sys
+import headwise
+for home in sys.argv[1:]:
+    headwise.load(home)
+assert "torch._dynamo" not in sys.modules, "the compiler was imported"
+"""
+
+
+def test_loading_imports_no_compiler(tmp_path: Path) -> None:
+    """That takes a second and a hundred megabytes; a random start on the meta device does it."""
+    homes = [str(saved(family, tmp_path / family)) for family in CONFIGS]
+    done = subprocess.run([sys.executable, "-c", IMPORTED, *homes], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

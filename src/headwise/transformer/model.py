@@ -13,6 +13,7 @@ from headwise.errors import ContextError
 from headwise.transformer.block import Block
 from headwise.transformer.cache import ModelCache
 from headwise.transformer.config import ModelConfig, StackConfig
+from headwise.transformer.embedding import make_embedding
 from headwise.transformer.heads import LanguageHead, MaskedHead, Pooler
 from headwise.transformer.initialise import initialise
 from headwise.transformer.stack import Stack
@@ -39,8 +40,7 @@ class Model(nn.Module):
         """Where the weights came from."""
         self.generation: Mapping[str, Any] = {}
         """The settings for writing that came with it."""
-        # Not nn.Embedding(...): its random start, on the meta device, imports the compiler, which takes a second.
-        self.embedding = nn.Embedding.from_pretrained(torch.empty(config.vocabulary, config.dim), freeze=False)
+        self.embedding = make_embedding(config.vocabulary, config.dim)
 
     @property
     def family(self) -> str:

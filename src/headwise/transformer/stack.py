@@ -21,6 +21,7 @@ from headwise.errors import ContextError
 from headwise.transformer.block import Block, Surroundings
 from headwise.transformer.cache import ModelCache, token_positions
 from headwise.transformer.config import StackConfig
+from headwise.transformer.embedding import make_embedding
 from headwise.transformer.norms import make_norm
 
 
@@ -33,7 +34,7 @@ class Stack(nn.Module):
         self.positions = _added_positions(config)
         self.rotary = _rotary(config)
         self.buckets = _buckets(config)
-        self.token_types = nn.Embedding(token_types, config.dim) if token_types else None
+        self.token_types = make_embedding(token_types, config.dim) if token_types else None
         self.embedding_norm = make_norm(config.norm, config.dim, config.epsilon) if config.embedding_norm else None
         self.dropout = nn.Dropout(config.dropout if config.embedding_dropout is None else config.embedding_dropout)
         self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.layers))

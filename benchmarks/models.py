@@ -89,7 +89,7 @@ def _middle(costs: list[Cost]) -> Cost:
 
 
 def both(name: str, kind: str) -> tuple[Any, Any]:
-    """Our model, and the library's with the weights that we save; its own way to smollm2 takes a quarter of a minute."""
+    """Our model, and the library's with the weights that we save: its own way to smollm2 takes much longer."""
     transformers = _transformers()
     ours = headwise.load(name, dtype=KINDS[kind])
     auto = transformers.AutoModel if isinstance(ours, headwise.Encoder) else transformers.AutoModelForCausalLM

@@ -10,8 +10,10 @@ from reference_models import Case
 from torch import Tensor
 
 import headwise
+from headwise.families import architectures
 
 LARGEST = 1e-4
+ARCHITECTURES = architectures()
 
 
 @pytest.fixture(autouse=True)
@@ -48,15 +50,20 @@ def pair(tmp_path: Path) -> Callable[[Case], tuple[Any, Any]]:
     return build
 
 
+def _case(nodeid: str) -> str:
+    """The architecture that a test is about, by its parameters; the whole name of a test without any."""
+    words = nodeid.rpartition("::")[2].rstrip("]").replace("[", "-").split("-")
+    return next((word for word in words if word in ARCHITECTURES), words[0])
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """One line with the largest difference of each architecture."""
+    """One line with the largest difference of each architecture, and of each test beside them."""
     largest: dict[str, float] = {}
     for report in terminalreporter.stats.get("passed", []):
         for name, value in report.user_properties:
-            if name == "largest" and "[" in report.nodeid:
-                words = report.nodeid.rpartition("[")[2].rstrip("]").split("-")
-                architecture = next(word for word in words if word not in ("left", "right"))
-                largest[architecture] = max(value, largest.get(architecture, 0.0))
+            if name == "largest":
+                case = _case(report.nodeid)
+                largest[case] = max(value, largest.get(case, 0.0))
     if largest:
         found = ", ".join(f"{name} {value:.1e}" for name, value in sorted(largest.items()))
         terminalreporter.write_line(f"largest difference from the reference library: {found}")

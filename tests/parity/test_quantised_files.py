@@ -66,6 +66,22 @@ def order_of(architecture: str, name: str, config: Any, rows: int) -> np.ndarray
     return np.arange(rows)
 
 
+# Where a block of 256 keeps the half-precision numbers that its whole numbers are multiplied with.
+SCALES = {Q.Q4_K: slice(0, 4), Q.Q5_K: slice(0, 4), Q.Q6_K: slice(208, 210)}
+
+
+def blocks(values: np.ndarray, kind: Q) -> np.ndarray:
+    """Rows of blocks: of these values, or drawn where the package can only read the kind."""
+    if kind not in SCALES:
+        return quantize(values, kind)
+    rows, columns = values.shape
+    elements, size = gguf.GGML_QUANT_SIZES[kind]
+    drawn = np.random.default_rng(rows).integers(0, 256, (rows, columns // elements, size), dtype=np.uint8)
+    place = SCALES[kind]
+    drawn[..., place] = np.full((place.stop - place.start) // 2, 1e-4, np.float16).view(np.uint8)
+    return drawn.reshape(rows, -1)
+
+
 def write_gguf(path: Path, theirs: Any, kind: Q, **more: Any) -> None:
     """Write the file, and give the model the values that the file has after rounding."""
     config, architecture = theirs.config, theirs.config.model_type
@@ -95,7 +111,7 @@ def write_gguf(path: Path, theirs: Any, kind: Q, **more: Any) -> None:
         order = order_of(architecture, its, config, values.shape[0])
         rounded_to = kind if values.ndim == 2 else Q.F32
         data = np.ascontiguousarray(values[order])
-        data = data.astype(PLAIN[rounded_to]) if rounded_to in PLAIN else quantize(data, rounded_to)
+        data = data.astype(PLAIN[rounded_to]) if rounded_to in PLAIN else blocks(data, rounded_to)
         writer.add_tensor(its, data, raw_dtype=rounded_to)
         back = np.empty_like(values)
         back[order] = data.astype(np.float32) if rounded_to in PLAIN else dequantize(data, rounded_to)
@@ -131,6 +147,17 @@ def test_the_same_numbers(name: str, kind: Q, close: Callable[..., None], tmp_pa
     write_gguf(tmp_path / "model.gguf", theirs, kind)
     ours = headwise.load(tmp_path / "model.gguf")
     assert ours.config.architecture == name.split("-")[0]
+    ids = draw(2, 17)
+    close(ours(ids), theirs(ids).logits)
+
+
+@pytest.mark.parametrize("kind", SCALES, ids=lambda kind: kind.name)
+def test_blocks_of_256(kind: Q, close: Callable[..., None], tmp_path: Path) -> None:
+    sizes = LLAMA | {"hidden_size": 256, "intermediate_size": 512}
+    theirs = Case("llama-wide", "LlamaForCausalLM", lambda: transformers.LlamaConfig(**sizes)).build()
+    write_gguf(tmp_path / "model.gguf", theirs, kind)
+    ours = headwise.load(tmp_path / "model.gguf")
+    assert float(ours.embedding.weight.std()) > 0.01
     ids = draw(2, 17)
     close(ours(ids), theirs(ids).logits)
 

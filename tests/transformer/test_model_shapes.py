@@ -32,6 +32,18 @@ def test_half_precision(kind: str) -> None:
     assert difference < 0.04 * wanted.abs().mean()
 
 
+@pytest.mark.parametrize("kind", STACKS)
+def test_another_device(kind: str) -> None:
+    """What a model makes on its way stands where its weights are: torch refuses to mix devices."""
+    model, row = decoder(kind).to("meta"), ids(2, 7).to("meta")
+    kept, cache = torch.ones(2, 7, dtype=torch.bool, device="meta"), model.new_cache()
+    for logits in (model(row), model(row, kept), model(row, documents=torch.zeros_like(row)), model(row, cache=cache)):
+        assert logits.is_meta
+    assert model(row[:, :1], cache=cache).is_meta
+    assert encoder().to("meta")(row, kept).is_meta
+    assert encoder_decoder(kind).to("meta")(row, row, kept).is_meta
+
+
 def test_nothing_of_the_future_and_nothing_of_other_documents() -> None:
     model = decoder("window")
     row = ids(1, 10)

@@ -40,9 +40,8 @@ def write(path: Path, kind: str) -> Path:
 
 @pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz", "csv", "csv.gz", "tsv", "parquet"])
 def test_formats_say_the_same(tmp_path: Path, kind: str) -> None:
-    found = [
-        (row.texts["source"].replace("\t", " "), row.texts["target"]) for row in read_rows(write(tmp_path, kind), PAIR)
-    ]
+    texts = [row.texts for row in read_rows(write(tmp_path, kind), PAIR)]
+    found = [(one["source"].replace("\t", " "), one["target"]) for one in texts]
     assert found == [(a.replace("\t", " "), b) for a, b in WANTED]
 
 
@@ -84,12 +83,9 @@ def test_bad_rows_end_the_run_and_are_told_by_line(tmp_path: Path) -> None:
     file.write_bytes(BAD)
     with pytest.raises(DataError) as told:
         list(clean_rows(read_rows(file, PAIR), RowReport(str(file)), skip_bad=False))
-    assert "bad.jsonl: 8 bad rows: line 2: empty source; line 3: the same as line 1; line 4: is not valid JSON" in str(
-        told.value
-    )
-    assert "line 5: is not a JSON object; line 6: has no 'to'; and 3 more; mend them, or leave them out" in str(
-        told.value
-    )
+    line = str(told.value)
+    assert "bad.jsonl: 8 bad rows: line 2: empty source; line 3: the same as line 1; line 4: is not valid JSON" in line
+    assert "line 5: is not a JSON object; line 6: has no 'to'; and 3 more; mend them, or leave them out" in line
 
 
 def test_bad_rows_are_left_out_only_on_request(tmp_path: Path) -> None:

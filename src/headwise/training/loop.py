@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from headwise.errors import TrainingError
+from headwise.training.attend import written_out
 from headwise.training.distributed import Processes, clip
 from headwise.training.evaluate import evaluate
 from headwise.training.layouts import IGNORED, Batch, Rows
@@ -36,6 +37,10 @@ class Loop:
     def __init__(self, recipe: Recipe, prepared: Prepared, out: Path, processes: Processes, shown: bool) -> None:
         self.recipe, self.prepared, self.out, self.processes, self.shown = recipe, prepared, out, processes, shown
         self.model: Any = make_model(recipe, prepared.tokenizer).to(processes.device)
+        self.half = in_bfloat16(recipe, processes.device)
+        if self.half and processes.device.type == "cpu":
+            for place in self.model.attentions():
+                place.module.kernel = written_out
         self.learner = processes.wrap(Learner(self.model, recipe.optimiser.label_smoothing), recipe.sharded)
         self.optimiser = make_optimiser(self.model, recipe.optimiser)
         # Each process drops other numbers.
@@ -130,8 +135,7 @@ class Loop:
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Products in bfloat16 where the recipe and the processor allow it."""
-        half = in_bfloat16(self.recipe, self.processes.device)
-        return torch.autocast(self.processes.device.type, dtype=torch.bfloat16, enabled=half)
+        return torch.autocast(self.processes.device.type, dtype=torch.bfloat16, enabled=self.half)
 
     def _look(self, bar: Bar, metrics: Metrics | None) -> None:
         """How well it does on what it does not learn from; the best so far is kept."""
@@ -198,7 +202,7 @@ class Loop:
     def _tell_start(self, bar: Bar) -> None:
         model, rows = self.model, self.prepared.about["rows"]
         whole, learning = (sum(p.numel() for p in model.parameters() if p.requires_grad or every) for every in (1, 0))
-        kind = "bfloat16" if in_bfloat16(self.recipe, self.processes.device) else "float32"
+        kind = "bfloat16" if self.half else "float32"
         shown = f"{whole:,}" if whole == learning else f"{whole:,} ({learning:,} of them learn)"
         bar.tell(
             f"{shown} parameters · {kind} on {self.processes.device} · {rows['train']:,} rows to learn from, "

@@ -49,14 +49,8 @@ def check_recipe(recipe: Recipe, where: object = "recipe") -> None:
     model, data, run = recipe.model, recipe.data, recipe.run
     refuse(bool(run.steps) == bool(run.epochs), "run.steps", "wanted either run.steps or run.epochs")
     refuse(model.preset is not None and model.checkpoint is not None, "model.preset", "stands beside model.checkpoint")
-    shape = [
-        name for name in ("layers", "dim", "heads", "hidden", "dropout", "context") if getattr(model, name) is not None
-    ]
-    refuse(
-        model.checkpoint is not None and bool(shape),
-        f"model.{shape[0] if shape else None}",
-        "the checkpoint has a shape of its own",
-    )
+    for name in ("layers", "dim", "heads", "hidden", "dropout", "context") if model.checkpoint is not None else ():
+        refuse(getattr(model, name) is not None, f"model.{name}", "the checkpoint has a shape of its own")
     refuse(model.adapters is not None and model.checkpoint is None, "model.adapters", "wanted model.checkpoint as well")
     wrong = [name for name in (model.adapters.on if model.adapters else ()) if name not in MATRICES]
     refuse(bool(wrong), "model.adapters.on", f"got {wrong[:1]}, wanted some of {', '.join(MATRICES)}")

@@ -86,6 +86,7 @@ def test_masked_is_drawn_as_masked(show: Any, cross: Path) -> None:
     assert page.tab.locator("#table td.scores").all_inner_texts()[3] != "masked"
     assert "Hatched: masked" in page.text("#matrix .note")
     page.tab.locator("#matrix summary").click()
+    page.tab.locator("#matrix details td").first.wait_for()
     assert page.tab.locator("#matrix details td").all_inner_texts().count("masked") == 3
 
 

@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: help demo test check bench pin clean
 
 help:
-	@echo "make demo    set up .venv, then show how a real model reads a sentence"
+	@echo "make demo    set up .venv, show how a real model reads a sentence, write attention.html"
 	@echo "make test    set up .venv, then run all tests"
 	@echo "make check   style, types and the order of imports"
 	@echo "make bench   measure side by side with other libraries; takes long"
@@ -24,7 +24,7 @@ help:
 	@echo "make clean   remove .venv, node_modules, caches and what the demo wrote"
 
 demo: $(READY)
-	@$(BIN)/headwise explain "$(SENTENCE)"
+	@$(BIN)/headwise explain "$(SENTENCE)" --page attention.html
 
 test: $(READY) $(NODE_READY)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(TESTS)

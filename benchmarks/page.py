@@ -1,4 +1,4 @@
-"""How long the page takes in a real browser: to write, to paint first, to answer a hover, to picture all heads."""
+"""The page in a real browser: time to the first paint, from a hover to what it draws, and its size beside bertviz's."""
 
 import shutil
 import statistics
@@ -8,66 +8,105 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from measure import Table, machine
 from playwright.sync_api import sync_playwright
 
 import headwise
 
 TEXT = "A lion walked out of the woods. The children, who had never seen one, ran back to the house at the river. "
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+OPENED = 5
+HOVERS = 40
+DRAWN = "performance.getEntriesByName('headwise drawn')[0].startTime"
+EVERY = "() => document.querySelectorAll('.head').length === document.querySelectorAll('.head canvas').length"
+
+
+def ids_of(model: Any, tokens: int) -> torch.Tensor:
+    """A text of so many tokens."""
+    ids = model.tokenizer.encode(TEXT * (tokens // 20 + 1))
+    return torch.tensor([ids[: tokens - 1] + ids[-1:]])
 
 
 def recorded(model: Any, tokens: int) -> Any:
-    """A text of so many tokens, read."""
-    ids = model.tokenizer.encode(TEXT * (tokens // 20 + 1))
-    ids = ids[: tokens - 1] + ids[-1:]
+    """The trace of a text of so many tokens."""
     with torch.no_grad(), headwise.record(model) as recording:
-        model(torch.tensor([ids]))
+        model(ids_of(model, tokens))
     return recording.trace
 
 
-def measure(browser: Any, path: Path) -> dict[str, float]:
-    """Milliseconds from the start of the load to the first frame, and from a pointer event to the next frame."""
-    context = browser.new_context(offline=True, viewport={"width": 1440, "height": 900})
-    page = context.new_page()
+def open_page(browser: Any, path: Path) -> tuple[Any, dict[str, float]]:
+    """A fresh window, and the milliseconds from the start of the load to the first frame and to all heads' pictures."""
+    page = browser.new_context(offline=True, viewport={"width": 1440, "height": 900}).new_page()
     page.goto(path.as_uri())
     page.wait_for_selector("html[data-ready]")
-    drawn = page.evaluate("performance.getEntriesByName('headwise drawn')[0].startTime")
-    every = "() => document.querySelectorAll('.head').length === document.querySelectorAll('.head canvas').length"
-    page.wait_for_function(every, timeout=120_000)
-    studied = page.evaluate("performance.now()")
+    drawn = page.evaluate(DRAWN)
+    page.wait_for_function(EVERY, timeout=120_000)
+    return page, {"first paint": drawn, "all heads": page.evaluate("performance.now()")}
+
+
+def hovered(page: Any) -> list[float]:
+    """Milliseconds from a pointer event to the frame that shows its lines, one per word."""
     words = page.locator("#sentence .word")
-    for at in range(min(words.count(), 60)):
+    for at in range(min(words.count(), HOVERS)):
         words.nth(at).hover()
-    hovers = page.evaluate("performance.getEntriesByName('headwise hover').map(({ duration }) => duration)")
+        page.wait_for_timeout(50)
+    return page.evaluate("performance.getEntriesByName('headwise hover').map(({ duration }) => duration)")
+
+
+def browse(model: Any, browser: Any, folder: Path, table: Table) -> None:
+    """One row for each length of text; medians over several fresh windows."""
+    for tokens in (16, 128, 512):
+        path = folder / f"{tokens}.html"
+        headwise.write_page(recorded(model, tokens), path)
+        opened: list[dict[str, float]] = []
+        hovers: list[float] = []
+        for turn in range(OPENED):
+            page, times = open_page(browser, path)
+            opened.append(times)
+            if turn == OPENED - 1:
+                hovers = hovered(page)
+            page.context.close()
+        first, heads = (statistics.median(one[name] for one in opened) for name in ("first paint", "all heads"))
+        size = path.stat().st_size / 1e6
+        table.add(tokens, size, first, heads, statistics.median(hovers), max(hovers))
+
+
+def beside_bertviz(model: Any, tokens: int, folder: Path, table: Table) -> None:
+    """Bytes and seconds from the text to the file, of all heads: ours, and bertviz's two views."""
+    import bertviz
+    import transformers
+
     started = time.perf_counter()
-    page.locator("button.head").nth(41).click()
-    page.wait_for_function("() => document.getElementById('said').textContent.includes('Layer 3, head 5')")
-    opened = (time.perf_counter() - started) * 1000
-    context.close()
-    return {
-        "first frame": drawn,
-        "all heads": studied,
-        "hover, median": statistics.median(hovers),
-        "hover, longest": max(hovers),
-        "another head": opened,
-    }
+    path = headwise.write_page(recorded(model, tokens), folder / "ours.html")
+    table.add("headwise: everything", path.stat().st_size / 1e6, 1.0, time.perf_counter() - started)
+    ours = path.stat().st_size
+    theirs = transformers.AutoModel.from_pretrained(model.source, attn_implementation="eager").eval()
+    ids = ids_of(model, tokens)
+    pieces = model.tokenizer.tokens(ids[0].tolist())
+    for name in ("head_view", "model_view"):
+        started = time.perf_counter()
+        with torch.no_grad():
+            attention = theirs(ids, output_attentions=True).attentions
+        text = getattr(bertviz, name)(attention, list(pieces), html_action="return").data
+        table.add(
+            f"bertviz: {name}", len(text.encode()) / 1e6, len(text.encode()) / ours, time.perf_counter() - started
+        )
 
 
 def main() -> None:
-    """One line per length of text."""
+    """Both tables."""
+    print(machine())
     model = headwise.load("minilm")
+    table = Table("tokens", "MB", "first paint ms", "all heads ms", "hover ms, median", "hover ms, longest")
+    sizes = Table("128 tokens of MiniLM, all 72 heads", "MB", "ratio", "seconds")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
-        for tokens in (16, 128, 512):
-            trace = recorded(model, tokens)
-            path = Path(folder) / f"{tokens}.html"
-            started = time.perf_counter()
-            headwise.write_page(trace, path)
-            written = time.perf_counter() - started
-            figures = measure(browser, path)
-            line = ", ".join(f"{name} {value:.0f} ms" for name, value in figures.items())
-            print(f"{tokens} tokens: {path.stat().st_size / 1e6:.1f} MB, written in {written:.1f} s; {line}")
+        browse(model, browser, Path(folder), table)
         browser.close()
+        beside_bertviz(model, 128, Path(folder), sizes)
+    print(table)
+    print()
+    print(sizes)
 
 
 if __name__ == "__main__":

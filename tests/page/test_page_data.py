@@ -149,6 +149,8 @@ def test_tokens_of_one_word(text: str, spans: list[tuple[int, int]], words: list
 
 
 def test_tokens_of_one_word_by_their_pieces() -> None:
+    bytes_of_signs = [(0, 1), (1, 3), (2, 3), (2, 3), (3, 4), (3, 4), (5, 6)]
+    assert words_of("A 🦁👧 x", ["?"] * 7, bytes_of_signs, [False] * 7) == [[0], [1, 2, 3], [4, 5], [6]]
     assert words_of(None, ["[CLS]", "un", "##do", "it"], None, [True, False, False, False]) == [[0], [1, 2], [3]]
     assert words_of(None, ["The", " un", "do", "."], None, [False] * 4) == [[0], [1, 2], [3]]
 

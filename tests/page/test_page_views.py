@@ -2,13 +2,14 @@
 
 import csv
 import io
+import re
 import xml.etree.ElementTree
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from page_models import small_encoder
+from page_models import KIDS, small_encoder
 
 import headwise
 
@@ -42,7 +43,9 @@ def test_every_view_of_a_sentence(show: Any, kids: Path, kids_trace: Any) -> Non
     check_views(page, "encoder", 6, 12, len(kids_trace.tokens))
     assert page.text("#said").startswith("Layer 3, head 5: they looks at ")
     words = page.tab.locator("#sentence .word").all_inner_texts()
-    assert words[1:-1] == list(kids_trace.tokens)[1:-1]
+    assert words[1:-1] == re.findall(r"\w+|[.,]", KIDS)
+    page.tab.get_by_role("button", name="Tokens", exact=True).click()
+    assert page.tab.locator("#sentence .word").all_inner_texts() == list(kids_trace.tokens)
 
 
 @pytest.mark.weights
@@ -88,6 +91,41 @@ def test_masked_is_drawn_as_masked(show: Any, cross: Path) -> None:
     page.tab.locator("#matrix summary").click()
     page.tab.locator("#matrix details td").first.wait_for()
     assert page.tab.locator("#matrix details td").all_inner_texts().count("masked") == 3
+
+
+def test_the_steps_unfold_with_their_numbers(show: Any, cross: Path) -> None:
+    page = show(cross, "#mode=encoder&layer=1&head=2&token=3&step=0")
+    columns = [page.count("#table thead th")]
+    for part in ("qk", " · ", "÷ √d", "+ bias", "softmax()", "v", "z"):
+        page.tab.get_by_role("button", name="Next ›").click()
+        columns.append(page.count("#table thead th"))
+        lit = "".join(page.tab.locator("#table .formula .lit").all_inner_texts())
+        assert part.replace(" ", "") in lit.replace(" ", "")
+        assert page.text("#live") == page.text("#table .story")
+        if part not in ("qk", "softmax()"):
+            continue
+        title = page.text("#table .provenance")
+        assert title.startswith("softmax: #8 on ") if part == "softmax()" else title.startswith("Click a cell")
+    assert columns == sorted(columns)
+    weights = [float(text) for text in page.tab.locator("#table td.weights").all_inner_texts()]
+    best = page.tab.locator("#table tbody th").all_inner_texts()[weights.index(max(weights))]
+    page.tab.get_by_role("button", name="softmax").click()
+    assert f"“{best}” gets {max(weights):.3f}" in page.text("#table .story")
+
+
+def test_a_number_shows_what_it_is_made_from(show: Any, cross: Path) -> None:
+    page = show(cross, "#mode=decoder&layer=0&head=0&token=4")
+    marked = "[...document.querySelectorAll('#table .source')].map((one) => one.dataset.what)"
+    for what, sources in (
+        ("products", ["query", "key"]),
+        ("scaled", ["products"]),
+        ("scores", ["scaled"]),
+        ("weights", ["scores"] * 6),
+        ("weighted", ["value", "weights"]),
+        ("z", ["weighted"] * 6),
+    ):
+        page.tab.locator(f"#table td[data-what='{what}']").last.hover()
+        assert page.tab.evaluate(marked) == sources
 
 
 @pytest.mark.weights
@@ -143,6 +181,19 @@ def test_a_view_is_saved_as_svg_and_csv(show: Any, kids: Path, view: str) -> Non
     table = list(csv.reader(io.StringIO(saved(page, f"Save {view} as CSV").decode("utf-8-sig"))))
     assert len(table) > 10
     assert len({len(row) for row in table[:10]}) == 1
+
+
+def test_pictures_are_made_for_white_paper(show: Any, cross: Path) -> None:
+    pictures = []
+    for scheme in ("light", "dark"):
+        page = show(cross, color_scheme=scheme)
+        page.studied()
+        before = page.tab.evaluate("getComputedStyle(document.body).backgroundColor")
+        views = [saved(page, f"Save {view} as SVG").decode() for view in VIEWS]
+        assert all("<image" not in view for view in views), "a picture that is not sharp"
+        assert page.tab.evaluate("getComputedStyle(document.body).backgroundColor") == before
+        pictures.append(views)
+    assert pictures[0] == pictures[1]
 
 
 def test_a_spreadsheet_runs_nothing(show: Any, folder: Path) -> None:

@@ -14,6 +14,7 @@ from headwise.attention.scaling import RotaryScaling
 from headwise.checkpoints.fill import fill
 from headwise.checkpoints.gguf import GGUFFile, open_gguf
 from headwise.checkpoints.pack import fill_packed, is_packed
+from headwise.checkpoints.registry import REGISTRY
 from headwise.checkpoints.safetensors import open_safetensors, read_json
 from headwise.checkpoints.sources import find
 from headwise.checkpoints.tensors import TensorFile
@@ -39,16 +40,17 @@ def load(
 
     Weights become float32, or `dtype`; `weights="packed"` keeps a GGUF file's 4- and 8-bit blocks as they are.
     """
-    model = _open(find(name_or_path), _kind(dtype, weights), packed=weights == "packed")
+    model = _open(name_or_path, _kind(dtype, weights), packed=weights == "packed")
     return model.to(device).eval() if device is not None else model.eval()
 
 
 def load_for_writing(name_or_path: str | Path) -> Encoder | Decoder | EncoderDecoder:
     """The same with the weights in which it writes fastest: packed where the file is quantised, float32 elsewhere."""
-    return _open(find(name_or_path), torch.float32, packed=None).eval()
+    return _open(name_or_path, torch.float32, packed=None).eval()
 
 
-def _open(path: Path, kind: torch.dtype, packed: bool | None) -> Encoder | Decoder | EncoderDecoder:
+def _open(name_or_path: str | Path, kind: torch.dtype, packed: bool | None) -> Encoder | Decoder | EncoderDecoder:
+    path = find(name_or_path)
     config, file, names = open_checkpoint(path)
     tokenizer, generation = _tokenizer(path, file), _generation(path)
     model = _on_meta(file, config)
@@ -59,6 +61,7 @@ def _open(path: Path, kind: torch.dtype, packed: bool | None) -> Encoder | Decod
     model.tie()
     model.tokenizer, model.generation = tokenizer, generation
     model.source = str(path)
+    model.name = name_or_path if isinstance(name_or_path, str) and name_or_path in REGISTRY else None
     return model
 
 

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,6 +92,8 @@ def explain(
 def _show(source: _Source, wanted: "Wanted", wishes: _Wishes) -> None:
     layers, heads = _numbers("--layers", wishes.layers), _numbers("--heads", wishes.heads)
     recorded, other = _record(source)
+    if wishes.page is not None:
+        recorded = _with_hash(source, recorded)
     command = shlex.join(["headwise", *sys.argv[1:]])
     shown = _explain(recorded, other, wanted, command)
     if wishes.save is not None:
@@ -108,7 +110,7 @@ def _show(source: _Source, wanted: "Wanted", wishes: _Wishes) -> None:
         focus = {"mode": shown.mode, "layer": shown.table.layer, "head": shown.table.head, "token": shown.table.query}
         begun = _prompt(source, recorded)
         path = write_page(recorded, wishes.page, layers=layers, heads=heads, focus=focus, command=command, prompt=begun)
-        typer.echo(f"page: {path}", err=wishes.json)
+        typer.echo(f"page: {path.absolute()} (open it in a browser; it needs no network)", err=wishes.json)
 
 
 def _read(text: str | None, trace: Path | None) -> str | None:
@@ -191,6 +193,17 @@ def _prompt(source: _Source, trace: "Trace") -> int | None:
     if "encoder" in trace.streams:
         return 1
     return int(trace.about["prompt_tokens"])
+
+
+def _with_hash(source: _Source, trace: "Trace") -> "Trace":
+    """The trace with the hash of the model's file, where the file is known."""
+    from headwise.checkpoints.digest import weights_sha256
+    from headwise.checkpoints.sources import find
+
+    if source.trace is not None and source.model is None:
+        return trace
+    found = weights_sha256(source.transformers or find(source.model or "minilm"))
+    return replace(trace, about={**trace.about, "file": found}) if found else trace
 
 
 def _explain(trace: "Trace", other: "Trace | None", wanted: "Wanted", command: str) -> "Explanation":

@@ -17,7 +17,7 @@ def identify(model: nn.Module) -> dict[str, str]:
     """Facts about a model, as text."""
     config: Any = getattr(model, "config", None)
     family = getattr(model, "family", None) or getattr(config, "model_type", None)
-    source = getattr(model, "source", None) or getattr(config, "_name_or_path", None)
+    source = getattr(model, "name", None) or getattr(model, "source", None) or getattr(config, "_name_or_path", None)
     facts = {"architecture": type(model).__name__, "family": family, "source": source}
     facts |= {"fingerprint": fingerprint(model), "headwise": version("headwise"), "torch": str(torch.__version__)}
     return {name: str(value) for name, value in facts.items() if value}

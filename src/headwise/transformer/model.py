@@ -38,6 +38,8 @@ class Model(nn.Module):
         """Set by `headwise.load`."""
         self.source: str | None = None
         """Where the weights came from."""
+        self.name: str | None = None
+        """The registered name, if it was loaded by one."""
         self.generation: Mapping[str, Any] = {}
         """The settings for writing that came with it."""
         self.embedding = make_embedding(config.vocabulary, config.dim)

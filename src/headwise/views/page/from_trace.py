@@ -14,8 +14,8 @@ from headwise.views.page.data import Array, PageData, PagePlace, PageReceipt, Pa
 from headwise.views.page.replay import attend
 from headwise.views.page.words import words_of
 
-_FACTS = ("source", "architecture", "family", "fingerprint", "dtype", "kernel", "headwise", "torch")
-_NAMES = {"source": "model", "fingerprint": "fingerprint of the weights"}
+_FACTS = ("source", "architecture", "family", "fingerprint", "file", "dtype", "kernel", "headwise", "torch")
+_NAMES = {"source": "model", "fingerprint": "fingerprint of the weights", "file": "file of the weights"}
 
 
 def page_data(

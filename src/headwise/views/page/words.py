@@ -33,6 +33,10 @@ def _marks_of_spans(text: str, offsets: Sequence[tuple[int, int]]) -> list[int |
         piece = text[start:end]
         first = start + len(piece) - len(piece.lstrip())
         marks.append(None if _UNSPACED.search(piece) else word_at.get(first))
+    for at in range(1, len(marks)):
+        # Tokens that are bytes of one and the same sign, such as an emoji, make one word.
+        if offsets[at][0] < offsets[at - 1][1]:
+            marks[at - 1] = marks[at] = marks[at - 1] if marks[at - 1] is not None else -1 - at
     return marks
 
 

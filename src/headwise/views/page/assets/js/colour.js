@@ -61,15 +61,27 @@ const themes = [LIGHT, DARK].map(({ sequential, diverging }) => ({
 }));
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
+const PAPER = "on-paper";
+
+function isDark() {
+  return dark.matches && !document.documentElement.classList.contains(PAPER);
+}
 
 /** The ramps of the theme in use. */
 export function ramps() {
-  return themes[dark.matches ? 1 : 0];
+  return themes[isDark() ? 1 : 0];
 }
 
 /** The pixel of a part that may not be seen. */
 export function masked() {
-  return dark.matches ? 0xff3a322c : 0xffdfe3e6;
+  return isDark() ? 0xff3a322c : 0xffdfe3e6;
+}
+
+/** Paper is white: what is printed or saved as a picture is drawn in the light theme.
+ * @param {boolean} on @param {() => void} redraw */
+export function onPaper(on, redraw) {
+  document.documentElement.classList.toggle(PAPER, on);
+  if (dark.matches) redraw();
 }
 
 /** @param {() => void} redraw */

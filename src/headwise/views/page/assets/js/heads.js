@@ -13,7 +13,7 @@ import { merge, mergeRow, shown } from "./units.js";
 
 const PICTURE = 48;
 const TELLING = 0.4;
-const FIRMEST = 8;
+const FIRMEST = 10;
 
 export class Heads {
   /** @param {HTMLElement} element @param {import("./state.js").Store} store @param {import("./reading.js").Reading} reading */
@@ -192,7 +192,7 @@ export class Heads {
   }
 
   /** The unit that the chosen word looks at most in this head. @param {Head} known
-   *  @param {boolean} [other] leave out the word itself, special tokens and punctuation */
+   *  @param {boolean} [other] leave out the word itself, special tokens, punctuation and the first token, where heads rest */
   #topFor({ place, at }, other = false) {
     const { state } = /** @type {Frame} */ (this.frame);
     const { rows, columns } = this.reading.units(place, state.units);
@@ -200,7 +200,7 @@ export class Heads {
     const weights = mergeRow(row.tokens.map((token) => this.reading.steps(place, at, token - place.offset).weights), columns.map(({ tokens }) => tokens), "sum");
     if (other) {
       columns.forEach((unit, one) => {
-        const own = place.mode !== "cross" && unit.tokens[0] === row.tokens[0];
+        const own = place.mode !== "cross" && (one === 0 || unit.tokens[0] === row.tokens[0]);
         if (own || unit.special || !/[\p{L}\p{N}]/u.test(unit.label)) weights[one] = 0;
       });
     }

@@ -4,7 +4,7 @@ import { norm, writtenBy } from "./attention.js";
 import { fill, h, number } from "./dom.js";
 import { Provenance, vector } from "./provenance.js";
 import { indexAt, picture, strip, typical } from "./strip.js";
-import { exportTable } from "./table.js";
+import { BESIDE, exportTable } from "./table.js";
 
 /** @typedef {import("./main.js").Frame} Frame */
 /** @typedef {import("./provenance.js").Origin} Origin */
@@ -20,10 +20,12 @@ export class Joined {
     this.note = h("p", { className: "note" });
     const panel = h("aside", { className: "provenance", "aria-label": "Where the number of the joined heads comes from" });
     this.provenance = new Provenance(panel, "Click a strip, or press Enter on it, to see where its numbers come from.",
-      (element) => this.#open({ .../** @type {any} */ (this.cell), element }), () => this.closeCell());
+      (element) => this.#open({ .../** @type {any} */ (this.shown), element }), () => this.closeCell());
     fill(element, h("div", { className: "beside" }, h("div", { className: "main" }, this.scroll, this.note), panel));
     /** @type {{what: string, at: number, element: number} | null} */
     this.cell = null;
+    /** Whether Z_f, which is open first, was closed. */
+    this.closed = false;
     /** @type {Part[]} */
     this.parts = [];
     readout.watch(this.scroll);
@@ -46,7 +48,7 @@ export class Joined {
     });
     this.#sum(known, query);
     this.#build(known);
-    if (this.cell) this.#open(this.cell);
+    this.#show(this.cell ?? (BESIDE.matches && !this.closed && this.result ? { what: "result", at: 0, element: 0 } : null));
   }
 
   /** The heads kept added up; what heads that are not in the page wrote is what is missing to the layer's output.
@@ -83,7 +85,7 @@ export class Joined {
       return one;
     }));
     fill(this.scroll, h("p", { className: "caption" }, `z of ${this.parts.length === 1 ? "one head" : `${this.parts.length} heads`}, side by side`), side,
-      h("table", { className: "worked joined" }, h("caption", {}, `Layer ${place.layer}: all heads for `, h("b", {}, h("bdi", {}, word))),
+      h("table", { className: `worked joined ${known ? "" : "bare"}` }, h("caption", {}, `Layer ${place.layer}: all heads for `, h("b", {}, h("bdi", {}, word))),
         h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col", className: name === "length" ? "" : "left" }, name)))), h("tbody", {}, rows), known && h("tfoot", {}, this.#sums(most > 0))));
     const first = this.scroll.querySelector("td[data-what]");
     if (first) first.tabIndex = 0;
@@ -146,10 +148,17 @@ export class Joined {
   /** @param {{what: string, at: number, element: number}} cell */
   #open(cell) {
     this.cell = cell;
-    const origin = this.#origin(cell);
+    this.closed = false;
+    this.#show(cell);
+  }
+
+  /** @param {{what: string, at: number, element: number} | null} cell */
+  #show(cell) {
+    this.shown = cell;
+    const origin = cell && this.#origin(cell);
     this.provenance.show(origin);
     for (const one of this.scroll.querySelectorAll("td[data-what]")) {
-      one.classList.toggle("chosen", origin !== null && one.dataset.what === cell.what && Number(one.dataset.key) === cell.at);
+      one.classList.toggle("chosen", cell !== null && origin !== null && one.dataset.what === cell.what && Number(one.dataset.key) === cell.at);
     }
   }
 
@@ -200,8 +209,8 @@ export class Joined {
     const back = /** @type {HTMLElement | null} */ (this.scroll.querySelector(".chosen"));
     const inside = this.provenance.element.contains(document.activeElement);
     this.cell = null;
-    this.provenance.show(null);
-    back?.classList.remove("chosen");
+    this.closed = true;
+    this.#show(null);
     if (inside) back?.focus();
     return open;
   }

@@ -1,7 +1,7 @@
 /** Puts the page together: one state, one frame of derived values, and the views that show it. */
 
 import { Controls } from "./controls.js";
-import { onTheme } from "./colour.js";
+import { onPaper, onTheme } from "./colour.js";
 import { readDocument } from "./data.js";
 import { fill, h } from "./dom.js";
 import { Heads } from "./heads.js";
@@ -49,7 +49,10 @@ class Page {
     const link = part("link");
     link.addEventListener("click", () => copyText(location.href.split("#")[0] + "#" + this.store.address, link));
     this.store.listeners.push((changed) => this.show(changed));
-    onTheme(() => this.show(new Set(EVERYTHING)));
+    const redraw = () => void this.show(new Set(EVERYTHING));
+    onTheme(redraw);
+    addEventListener("beforeprint", () => onPaper(true, redraw));
+    addEventListener("afterprint", () => onPaper(false, redraw));
     addEventListener("hashchange", () => this.store.restore(location.hash.slice(1)));
     document.addEventListener("keydown", (event) => this.#escape(event));
   }
@@ -97,8 +100,13 @@ class Page {
     for (const [name, view] of Object.entries(this.views)) {
       const { layer, head } = this.store.state;
       const title = () => `headwise-${name}-${this.store.state.mode}-layer${this.store.state.layer ?? layer}-head${this.store.state.head ?? head}`;
+      const asSvg = () => {
+        onPaper(true, () => void this.show(new Set(["theme"])));
+        saveSvg(view, title());
+        onPaper(false, () => void this.show(new Set(["theme"])));
+      };
       const tools = /** @type {HTMLElement} */ (document.querySelector(`#${name} .tools`));
-      fill(tools, h("button", { type: "button", "aria-label": `Save ${name} as SVG`, onclick: () => saveSvg(view, title()) }, "SVG"),
+      fill(tools, h("button", { type: "button", "aria-label": `Save ${name} as SVG`, onclick: asSvg }, "SVG"),
         h("button", { type: "button", "aria-label": `Save ${name} as CSV`, onclick: () => saveCsv(view.csv(), title()) }, "CSV"));
     }
   }

@@ -14,6 +14,9 @@ import { ink } from "./colour.js";
 const SANS = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
 const SERIF = '"Iowan Old Style", "Palatino Linotype", Palatino, Georgia, "Noto Serif", serif';
 
+/** Pictures of so many numbers become shapes in SVG, and stay sharp at any size; larger ones are embedded as they are. */
+const SHARP = 65536;
+
 /** @implements {Painter} */
 export class CanvasPainter {
   /** @param {HTMLCanvasElement} canvas @param {number} width @param {number} height */
@@ -151,6 +154,10 @@ export class SvgPainter {
 
   /** @type {Painter["image"]} */
   image(picture, from, to) {
+    if (picture.width * picture.height <= SHARP) {
+      this.parts.push(cells(picture, from, to));
+      return;
+    }
     const cut = document.createElement("canvas");
     [cut.width, cut.height] = [Math.max(1, Math.ceil(from[2])), Math.max(1, Math.ceil(from[3]))];
     cut.getContext("2d")?.drawImage(picture, ...from, 0, 0, cut.width, cut.height);
@@ -166,6 +173,33 @@ export class SvgPainter {
       `<path d="M0 0V6" stroke="${safe(ink("hatch"))}" stroke-width="2"/></pattern></defs>` +
       `<rect width="100%" height="100%" fill="${safe(ink("card"))}"/>${this.parts.join("")}</svg>`;
   }
+}
+
+/** Each number of a picture as a shape of its own, those of one colour in one path.
+ * @param {HTMLCanvasElement} picture @param {[number, number, number, number]} from @param {[number, number, number, number]} to */
+function cells(picture, [left, top, width, height], to) {
+  const context = /** @type {CanvasRenderingContext2D} */ (picture.getContext("2d"));
+  const pixels = new Uint32Array(context.getImageData(0, 0, picture.width, picture.height).data.buffer);
+  const paths = new Map();
+  const right = Math.min(picture.width, Math.ceil(left + width - 1e-6));
+  for (let y = Math.floor(top); y < Math.min(picture.height, top + height - 1e-6); y++) {
+    const [y1, y2] = [Math.max(y, top) - top, Math.min(y + 1, top + height) - top];
+    for (let x = Math.floor(left), start = x; x < right; x++) {
+      const colour = pixels[y * picture.width + x];
+      if (x + 1 < right && pixels[y * picture.width + x + 1] === colour) continue;
+      const [x1, x2] = [Math.max(start, left) - left, Math.min(x + 1, left + width) - left];
+      if (colour >>> 24) paths.set(colour, `${paths.get(colour) ?? ""}M${short(x1)} ${short(y1)}h${short(x2 - x1)}v${short(y2 - y1)}H${short(x1)}z`);
+      start = x + 1;
+    }
+  }
+  const scale = `${(to[2] / width).toFixed(5)} ${(to[3] / height).toFixed(5)}`;
+  const drawn = [...paths].map(([colour, d]) => `<path fill="#${hex(colour)}${hex(colour >> 8)}${hex(colour >> 16)}" d="${d}"/>`);
+  return `<g shape-rendering="crispEdges" transform="translate(${short(to[0])} ${short(to[1])}) scale(${scale})">${drawn.join("")}</g>`;
+}
+
+/** @param {number} byte */
+function hex(byte) {
+  return (byte & 255).toString(16).padStart(2, "0");
 }
 
 /** @param {number} value */

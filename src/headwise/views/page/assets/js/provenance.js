@@ -1,6 +1,7 @@
 /** Where a number comes from: the very products that were added, shown beside the table that was clicked. */
 
 import { exact, fill, h } from "./dom.js";
+import { isRoot } from "./story.js";
 
 /** @typedef {import("./data.js").Place} Place */
 /** @typedef {import("./attention.js").Row} Row */
@@ -18,7 +19,7 @@ export function originOf(context, what, key, element) {
 /** @type {Record<string, (context: Context, key: number, element: number) => Origin | null>} */
 const ORIGINS = {
   input: ({ place, names }, key) => {
-    const input = place.input(key);
+    const input = place.input(key - place.offset);
     return input && vector(`the embedding of ${names.keys[key]}`, "e", input, `The vector of this word as it enters layer ${place.layer}. ` +
       "q, k and v are this vector times W_Q, W_K and W_V, plus their biases; these matrices are not in the page.");
   },
@@ -79,11 +80,6 @@ const ORIGINS = {
   }),
 };
 
-/** @param {Place} place */
-function isRoot(place) {
-  return Math.abs(place.header.scale * Math.sqrt(place.dim) - 1) < 1e-6;
-}
-
 /** @param {string} title @param {string} letter @param {ArrayLike<number>} numbers @param {string} lead @returns {Origin} */
 export function vector(title, letter, numbers, lead) {
   return { title, lead, names: ["i", `${letter}ᵢ`], rows: Array.from(numbers, (one, at) => [at, one]) };
@@ -111,7 +107,10 @@ export class Provenance {
     const close = h("button", { type: "button", className: "close", "aria-label": "Close", onclick: this.close }, "×");
     fill(this.element, h("header", {}, h("h3", {}, origin.title), close), h("p", {}, origin.lead), origin.element && this.#chooser(origin.element),
       origin.result !== undefined && this.#result(origin), this.#table(origin));
-    this.element.querySelector(".marked")?.scrollIntoView({ block: "nearest" });
+    // Only inside the panel: the page itself must not move.
+    const marked = /** @type {HTMLElement | null} */ (this.element.querySelector(".marked"));
+    const area = /** @type {HTMLElement | null} */ (marked?.closest(".scroll"));
+    if (marked && area) area.scrollTop = marked.offsetTop - area.clientHeight / 2;
   }
 
   /** @param {{at: number, count: number}} element */

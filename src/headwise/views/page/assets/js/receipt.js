@@ -11,9 +11,11 @@ export function small(value) {
 
 /** The one line that is always in view. @param {HTMLElement} element @param {Header} header */
 export function showPill(element, header) {
-  const { receipt } = header;
+  const { receipt, model } = header;
+  const run = [model.dtype, model.kernel].filter(Boolean).join(" · ");
   fill(element, h("span", { className: "tick", "aria-hidden": "true" }, receipt.ok ? "✓" : "✗"),
-    h("span", { className: "words" }, receipt.ok ? "reconciled, largest difference" : "does not reconcile"), h("b", {}, small(receipt.worst)));
+    h("span", { className: "words" }, receipt.ok ? "reconciled, largest difference" : "does not reconcile"), h("b", {}, small(receipt.worst)),
+    run && h("span", { className: "run" }, run));
   element.classList.toggle("bad", !receipt.ok);
   element.title = "What is drawn, compared with what the model computed. Click for the whole receipt.";
 }

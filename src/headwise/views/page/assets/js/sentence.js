@@ -167,7 +167,8 @@ export class Sentence {
       if (unit.start >= 0) {
         const gap = (stream.text ?? "").slice(end, unit.start);
         const spaced = /^\s/.test((stream.text ?? "").slice(unit.start, unit.end));
-        element.append(gap.trim() ? gap : gap || spaced ? " " : "");
+        const apart = gap || spaced || units[at - 1]?.special;
+        element.append(gap.trim() ? gap : apart ? " " : "");
         end = Math.max(end, unit.end);
       } else if (at) element.append(" ");
       element.append(this.#word(unit, side, at));

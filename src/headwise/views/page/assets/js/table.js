@@ -3,13 +3,17 @@
 import { choice, fill, h, number } from "./dom.js";
 import { originOf, Provenance } from "./provenance.js";
 import { STEPS } from "./state.js";
+import { formula, sourcesOf, story, tellingCell } from "./story.js";
 import { shown } from "./units.js";
 import { digits, indexAt, largest, strip, typical } from "./strip.js";
 
 /** @typedef {import("./main.js").Frame} Frame */
-/** @typedef {{name: string, title: string, step: number, vector?: boolean, cell: (key: number) => any}} Column */
+/** @typedef {{name: string, title: string, step: number, cell: (key: number) => any}} Column */
+/** @typedef {{what: string, key: number, element: number}} Cell */
 
 const PAGE = 40;
+/** Where there is room, what is open stands beside the table. */
+export const BESIDE = matchMedia("(min-width: 1080px)");
 
 export class Table {
   /** @param {HTMLElement} element @param {import("./state.js").Store} store @param {import("./reading.js").Reading} reading
@@ -27,20 +31,26 @@ export class Table {
       this.page = 0;
       this.#build();
     });
+    this.story = h("p", { className: "story" });
     this.token = h("div", { className: "bar" });
     this.scroll = h("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Worked table" });
     this.pages = h("div", { className: "pages" });
     const panel = h("aside", { className: "provenance", "aria-label": "Where the number comes from" });
     this.provenance = new Provenance(panel, "Click a cell, or press Enter on it, to see where its number comes from.",
-      (element) => this.#open({ ...this.cell, element }), () => this.closeCell());
+      (element) => this.#open({ .../** @type {Cell} */ (this.shown), element }), () => this.closeCell());
     fill(element, h("div", { className: "bar" }, h("div", { className: "choice" }, this.back, this.next), this.steps.element),
-      h("div", { className: "bar" }, this.numbers.element, this.order.element), this.token,
+      this.story, h("div", { className: "bar" }, this.numbers.element, this.order.element), this.token,
       h("div", { className: "beside" }, h("div", { className: "main" }, this.scroll, this.pages), panel));
     this.sorted = false;
     this.page = 0;
-    /** @type {any} */
+    /** @type {Cell | null} what was opened */
     this.cell = null;
+    /** Whether the cell that a step shows best stays closed. */
+    this.closed = false;
     readout.watch(this.scroll);
+    for (const name of ["pointerover", "focusin"]) this.scroll.addEventListener(name, (/** @type {Event} */ event) => this.#light(event.target));
+    for (const name of ["pointerleave", "focusout"]) this.scroll.addEventListener(name, () => this.#light(null));
+    BESIDE.addEventListener("change", () => this.frame && this.#reopen());
     this.scroll.addEventListener("click", (/** @type {MouseEvent} */ event) => this.#click(event));
     this.scroll.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.#key(event));
   }
@@ -65,8 +75,11 @@ export class Table {
       this.sorted = place.keys > PAGE;
       this.cell = null;
     }
+    if (changed.has("step")) this.cell = null;
     this.#chooseToken();
     this.#build();
+    if (changed.has("step") && changed.size === 1) frame.announce(this.story.textContent ?? "");
+    if (changed.has("step")) this.#reveal();
   }
 
   /** A word of several tokens: the steps are those of one token. */
@@ -86,7 +99,7 @@ export class Table {
     const query = state.token - place.offset;
     const steps = this.reading.steps(place, head, query);
     const names = { query: shown(place.looking.tokens[state.token]), keys: place.lookedAt.tokens.slice(0, place.keys).map(shown) };
-    return { place, head, query, steps, names };
+    return { place, head, query, steps, names, step: state.step };
   }
 
   #build() {
@@ -108,14 +121,41 @@ export class Table {
     const foot = shown && h("tfoot", {}, h("tr", {}, h("th", { scope: "row", colSpan: columns.length }, "z, the sum of weight·v over all words"),
       h("td", { className: "weighted", tabIndex: -1, data: { what: "z", key: "0" } }, drawn(context.steps.z, typical([context.steps.z]), `z of ${context.names.query}`, state.numbers))));
     const caption = h("caption", {}, `Layer ${place.layer}, head ${state.head}: the steps for `, h("b", {}, h("bdi", {}, context.names.query)));
-    const plain = state.step === 4 && !columns.some(({ name }) => name === "scores");
     const edited = place.header.replaced.includes(state.head) && "An edit replaced z of this head: the layer went on with another vector, shown below among all heads.";
-    const nothing = (plain || edited) && h("p", { className: "note" }, edited || "This model adds no bias to the scores here, and masks nothing.");
-    fill(this.scroll, this.#lead(context), nothing, h("table", { className: "worked" }, caption, h("thead", {}, header), h("tbody", {}, body), foot));
+    fill(this.story, formula(context, state.step), " ", story(context, state.step));
+    fill(this.scroll, this.#lead(context), edited && h("p", { className: "note" }, edited), h("table", { className: "worked" }, caption, h("thead", {}, header), h("tbody", {}, body), foot));
     const first = this.scroll.querySelector("td");
     if (first) first.tabIndex = 0;
     this.#paging(pages, order.length);
-    if (this.cell) this.#open(this.cell);
+    this.#reopen();
+  }
+
+  /** What was opened stays open; before that, where there is room, the cell that the step shows best. */
+  #reopen() {
+    const context = this.#context();
+    const telling = BESIDE.matches && !this.closed ? tellingCell(context, context.step, (what) => this.#has(what)) : null;
+    this.#show(this.cell && this.#has(this.cell.what) ? this.cell : telling);
+  }
+
+  /** Where the table is wider than the window, the column of the step is in view. */
+  #reveal() {
+    const columns = this.scroll.querySelectorAll("thead th");
+    const now = [...columns].reverse().find((one) => one.classList.contains("now")) ?? columns[columns.length - 1];
+    this.scroll.scrollLeft = now.offsetLeft + now.offsetWidth + 8 - this.scroll.clientWidth;
+  }
+
+  /** @param {string} what */
+  #has(what) {
+    return this.scroll.querySelector(`[data-what="${what}"]`) !== null;
+  }
+
+  /** Mark what the number under the pointer is made from. @param {EventTarget | null} target */
+  #light(target) {
+    for (const one of this.scroll.querySelectorAll(".source")) one.classList.remove("source");
+    const cell = target instanceof Element ? /** @type {HTMLElement | null} */ (target.closest("td[data-what]")) : null;
+    if (!cell) return;
+    const sources = sourcesOf(cell.dataset.what ?? "", Number(cell.dataset.key), (what) => this.#has(what));
+    for (const selector of sources) for (const one of this.scroll.querySelectorAll(selector)) one.classList.add("source");
   }
 
   /** The chosen word itself: its embedding and its q. @param {any} context */
@@ -132,8 +172,7 @@ export class Table {
 
   /** @param {Column} column @param {number} key */
   #cell(column, key) {
-    const chosen = this.cell?.what === column.name && this.cell?.key === key;
-    return h("td", { className: `${column.name}${chosen ? " chosen" : ""}`, tabIndex: -1, data: { what: column.name, key: String(key) } }, column.cell(key));
+    return h("td", { className: column.name, tabIndex: -1, data: { what: column.name, key: String(key) } }, column.cell(key));
   }
 
   /** @param {number} pages @param {number} count */
@@ -162,13 +201,20 @@ export class Table {
     this.#open({ what: "weights", key, element: 0 });
   }
 
-  /** @param {{what: string, key: number, element: number}} cell */
+  /** @param {Cell} cell */
   #open(cell) {
     this.cell = cell;
-    const origin = originOf(this.#context(), cell.what, cell.key, cell.element);
+    this.closed = false;
+    this.#show(cell);
+  }
+
+  /** @param {Cell | null} cell */
+  #show(cell) {
+    this.shown = cell;
+    const origin = cell && originOf(this.#context(), cell.what, cell.key, cell.element);
     this.provenance.show(origin);
     for (const one of this.scroll.querySelectorAll("[data-what]")) {
-      one.classList.toggle("chosen", origin !== null && one.dataset.what === cell.what && (cell.what === "z" || Number(one.dataset.key) === cell.key));
+      one.classList.toggle("chosen", cell !== null && origin !== null && one.dataset.what === cell.what && (cell.what === "z" || Number(one.dataset.key) === cell.key));
     }
   }
 
@@ -177,8 +223,8 @@ export class Table {
     const open = this.cell !== null;
     const back = /** @type {HTMLElement | null} */ (this.scroll.querySelector(".chosen"));
     this.cell = null;
-    this.provenance.show(null);
-    back?.classList.remove("chosen");
+    this.closed = true;
+    this.#show(null);
     if (open && this.provenance.element.contains(document.activeElement) || document.activeElement === document.body) back?.focus();
     return open;
   }

@@ -19,11 +19,11 @@ export function directionOf(text) {
 export function unitsOf(stream, kind, first, last) {
   const groups = kind === "words" ? stream.words : stream.tokens.map((_, at) => [at]);
   const inside = groups.map((tokens) => tokens.filter((token) => token >= first && token < last));
-  return inside.filter((tokens) => tokens.length).map((tokens) => unitOf(stream, tokens));
+  return inside.filter((tokens) => tokens.length).map((tokens) => unitOf(stream, kind, tokens));
 }
 
-/** @param {Stream} stream @param {number[]} tokens @returns {Unit} */
-function unitOf(stream, tokens) {
+/** @param {Stream} stream @param {"words" | "tokens"} kind @param {number[]} tokens @returns {Unit} */
+function unitOf(stream, kind, tokens) {
   const special = tokens.every((token) => stream.special[token]);
   const written = stream.written_from !== null && tokens[0] >= stream.written_from;
   const unit = { tokens, special, written, start: -1, end: -1, label: tokens.map((token) => stream.tokens[token]).join("") };
@@ -31,8 +31,8 @@ function unitOf(stream, tokens) {
   const start = stream.offsets[tokens[0]][0];
   const end = stream.offsets[tokens[tokens.length - 1]][1];
   if (end <= start) return unit;
-  // A single token keeps its own piece (##ing); several are shown as they stand in the text.
-  return { ...unit, start, end, label: tokens.length > 1 ? stream.text.slice(start, end) : unit.label };
+  // A token keeps its own piece (##ing, [UNK]); words are shown as they stand in the text.
+  return { ...unit, start, end, label: kind === "words" ? stream.text.slice(start, end) : unit.label };
 }
 
 /** The unit that holds a token, or −1. @param {Unit[]} units @param {number} token */

@@ -87,10 +87,8 @@ def beside_bertviz(model: Any, tokens: int, folder: Path, table: Table) -> None:
         started = time.perf_counter()
         with torch.no_grad():
             attention = theirs(ids, output_attentions=True).attentions
-        text = getattr(bertviz, name)(attention, list(pieces), html_action="return").data
-        table.add(
-            f"bertviz: {name}", len(text.encode()) / 1e6, len(text.encode()) / ours, time.perf_counter() - started
-        )
+        size = len(getattr(bertviz, name)(attention, list(pieces), html_action="return").data.encode())
+        table.add(f"bertviz: {name}", size / 1e6, size / ours, time.perf_counter() - started)
 
 
 def main() -> None:

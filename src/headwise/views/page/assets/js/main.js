@@ -47,6 +47,8 @@ class Page {
     showReceipt(body("receipt"), data.header);
     this.#exports();
     const link = part("link");
+    // Inside a notebook the page has no address of its own.
+    link.hidden = location.protocol === "about:";
     link.addEventListener("click", () => copyText(location.href.split("#")[0] + "#" + this.store.address, link));
     this.store.listeners.push((changed) => this.show(changed));
     const redraw = () => void this.show(new Set(EVERYTHING));

@@ -71,7 +71,23 @@ export class Readout {
   /** @param {HTMLElement} area in which strips are */
   watch(area) {
     area.addEventListener("pointermove", (event) => this.#show(event));
-    area.addEventListener("pointerleave", () => (this.element.hidden = true));
+    area.addEventListener("focusin", (event) => this.#tell(/** @type {HTMLElement} */ (event.target)));
+    for (const name of ["pointerleave", "focusout"]) area.addEventListener(name, () => (this.element.hidden = true));
+  }
+
+  /** The first numbers of the strip in a cell that was reached by the keyboard. @param {HTMLElement} cell */
+  #tell(cell) {
+    const canvas = /** @type {any} */ (cell.matches("td, .vector") ? cell.querySelector("canvas.strip") : null);
+    this.element.hidden = !canvas || !cell.matches(":focus-visible");
+    if (this.element.hidden) return;
+    const box = canvas.getBoundingClientRect();
+    this.#place(`${canvas.dataset.name}: ${first(canvas.vector, 6)}`, box.left, box.bottom + 6);
+  }
+
+  /** @param {string} text @param {number} x @param {number} y */
+  #place(text, x, y) {
+    this.element.textContent = text;
+    this.element.style.transform = `translate(${Math.max(8, Math.min(x, innerWidth - this.element.offsetWidth - 8))}px, ${y}px)`;
   }
 
   /** @param {PointerEvent} event */
@@ -81,9 +97,7 @@ export class Readout {
     this.element.hidden = !vector;
     if (!vector) return;
     const at = indexAt(canvas, event);
-    this.element.textContent = `${canvas.dataset.name} [${at}] = ${number(vector[at], 4)}`;
-    const left = Math.min(event.clientX + 12, innerWidth - this.element.offsetWidth - 8);
-    this.element.style.transform = `translate(${left}px, ${event.clientY + 16}px)`;
+    this.#place(`${canvas.dataset.name} [${at}] = ${number(vector[at], 4)}`, event.clientX + 12, event.clientY + 16);
   }
 }
 

@@ -77,6 +77,7 @@ def test_arrow_keys_move_in_every_view(show: Any, cross: Path) -> None:
     press(page, "Enter")
     assert "Layer 1, head 1: #8 looks at" in page.text("#said")
     tab_into(page, "table", "td")
+    assert page.text(".readout").startswith("embedding of #5: ")
     before = page.tab.evaluate("document.activeElement.dataset.key")
     press(page, "ArrowDown", "ArrowRight", "ArrowRight", "ArrowRight")
     now = page.tab.evaluate("({ ...document.activeElement.dataset })")

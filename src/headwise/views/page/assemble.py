@@ -8,22 +8,32 @@ from collections.abc import Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z0-9_]+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?function\*?|const|class) ([A-Za-z0-9_$]+)", re.MULTILINE)
-_STYLES = ("base.css", "views.css", "table.css")
 
 
-def assemble(header: dict[str, Any], blocks: Sequence[str]) -> str:
+class Parts(NamedTuple):
+    """What a page is made of: files in `assets`; further pages take base.css and the modules they need."""
+
+    template: str = "page.html"
+    styles: tuple[str, ...] = ("base.css", "views.css", "table.css")
+    script: str = "main.js"
+
+
+PAGE = Parts()
+
+
+def assemble(header: dict[str, Any], blocks: Sequence[str], parts: Parts = PAGE) -> str:
     """The whole page; each block of numbers stands in a script element that no browser runs."""
-    script, style = page_script(), page_style()
+    script, style = page_script(parts), page_style(parts)
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
     data = "\n".join(f'<script type="text/plain" id="block-{at}">{block}</script>' for at, block in enumerate(blocks))
-    return _template().format(
+    return _asset(parts.template).format(
         policy=policy,
         title=escape(header["title"]),
         style=style,
@@ -42,18 +52,17 @@ def inert_json(value: Any) -> str:
 
 
 @cache
-def page_script() -> str:
+def page_script(parts: Parts = PAGE) -> str:
     """All modules in one script, each in its own function, those that others need first."""
     order: list[str] = []
-    _visit("main.js", order, ())
-    parts = [_wrapped(name) for name in order]
-    return '"use strict";\n' + "\n".join(parts)
+    _visit(parts.script, order, ())
+    return '"use strict";\n' + "\n".join(_wrapped(name) for name in order)
 
 
 @cache
-def page_style() -> str:
+def page_style(parts: Parts = PAGE) -> str:
     """The style sheets, one after the other."""
-    return "\n".join(_asset(name) for name in _STYLES)
+    return "\n".join(_asset(name) for name in parts.styles)
 
 
 def _visit(name: str, order: list[str], above: tuple[str, ...]) -> None:
@@ -88,11 +97,6 @@ def _variable(module: str) -> str:
 def _hash(text: str) -> str:
     """How a policy names a script or a style that may stand in the page."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-@cache
-def _template() -> str:
-    return _asset("page.html")
 
 
 def _asset(name: str) -> str:

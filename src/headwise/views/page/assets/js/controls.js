@@ -1,6 +1,6 @@
 /** The bar that stays in view: which mode, layer, head and word. */
 
-import { choice, fill, h } from "./dom.js";
+import { choice, fill, stepper } from "./dom.js";
 import { shown } from "./units.js";
 
 /** @typedef {import("./main.js").Frame} Frame */
@@ -14,34 +14,10 @@ export class Controls {
     const { modes } = store.data;
     this.mode = choice("Attention", modes.map((value) => ({ value, text: MODES[value] })), (mode) => store.set({ mode }));
     this.mode.element.hidden = modes.length < 2;
-    this.layer = this.#stepper("Layer", (layer) => store.set({ layer }));
-    this.head = this.#stepper("Head", (head) => store.set({ head }));
-    this.word = this.#stepper("Word", (token) => store.set({ token }));
+    this.layer = stepper("Layer", (layer) => store.set({ layer }));
+    this.head = stepper("Head", (head) => store.set({ head }));
+    this.word = stepper("Word", (token) => store.set({ token }));
     fill(element, this.mode.element, this.layer.element, this.head.element, this.word.element);
-  }
-
-  /** A list to choose from, with a step back and a step on. @param {string} name @param {(value: number) => void} choose */
-  #stepper(name, choose) {
-    const select = h("select", { "aria-label": name, onchange: () => choose(Number(select.value)) });
-    const walk = (/** @type {number} */ by) => () => {
-      const option = select.options[select.selectedIndex + by];
-      if (option) choose(Number(option.value));
-    };
-    const back = h("button", { type: "button", "aria-label": `Previous ${name.toLowerCase()}`, onclick: walk(-1) }, "‹");
-    const next = h("button", { type: "button", "aria-label": `Next ${name.toLowerCase()}`, onclick: walk(1) }, "›");
-    let shown = "";
-    return {
-      element: h("div", { className: `stepper of-${name.toLowerCase()}` }, h("span", { className: "name", "aria-hidden": "true" }, name), back, select, next),
-      /** @param {{value: number, text: string}[]} options @param {number} value */
-      show(options, value) {
-        const key = JSON.stringify(options);
-        if (key !== shown) fill(select, options.map((one) => h("option", { value: String(one.value) }, one.text)));
-        shown = key;
-        select.value = String(value);
-        back.disabled = select.selectedIndex <= 0;
-        next.disabled = select.selectedIndex >= options.length - 1;
-      },
-    };
   }
 
   /** @param {Frame} frame */

@@ -54,6 +54,30 @@ export function choice(label, choices, choose) {
   };
 }
 
+/** A list to choose from, with a step back and a step on. @param {string} name @param {(value: number) => void} choose */
+export function stepper(name, choose) {
+  const select = h("select", { "aria-label": name, onchange: () => choose(Number(select.value)) });
+  const walk = (/** @type {number} */ by) => () => {
+    const option = select.options[select.selectedIndex + by];
+    if (option) choose(Number(option.value));
+  };
+  const back = h("button", { type: "button", "aria-label": `Previous ${name.toLowerCase()}`, onclick: walk(-1) }, "‹");
+  const next = h("button", { type: "button", "aria-label": `Next ${name.toLowerCase()}`, onclick: walk(1) }, "›");
+  let shown = "";
+  return {
+    element: h("div", { className: `stepper of-${name.toLowerCase()}` }, h("span", { className: "name", "aria-hidden": "true" }, name), back, select, next),
+    /** @param {{value: number, text: string}[]} options @param {number} value */
+    show(options, value) {
+      const key = JSON.stringify(options);
+      if (key !== shown) fill(select, options.map((one) => h("option", { value: String(one.value) }, one.text)));
+      shown = key;
+      select.value = String(value);
+      back.disabled = select.selectedIndex <= 0;
+      next.disabled = select.selectedIndex >= options.length - 1;
+    },
+  };
+}
+
 /** One of several elements can be reached by Tab, the others by arrow keys.
  * @param {ArrayLike<HTMLElement>} elements @param {number} current */
 export function rove(elements, current) {

@@ -12,7 +12,8 @@ export function small(value) {
 /** The one line that is always in view. @param {HTMLElement} element @param {Header} header */
 export function showPill(element, header) {
   const { receipt, model } = header;
-  const run = [model.dtype, model.kernel].filter(Boolean).join(" · ");
+  const name = model.model?.split(/[\\/]/).filter(Boolean).pop();
+  const run = [name, model.dtype, model.kernel].filter(Boolean).join(" · ");
   fill(element, h("span", { className: "tick", "aria-hidden": "true" }, receipt.ok ? "✓" : "✗"),
     h("span", { className: "words" }, receipt.ok ? "reconciled, largest difference" : "does not reconcile"), h("b", {}, small(receipt.worst)),
     run && h("span", { className: "run" }, run));

@@ -1,52 +1,44 @@
 """The pictures in docs/images, taken from real pages in a real browser."""
 
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import torch
 from playwright.sync_api import sync_playwright
-
-import headwise
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 KIDS = "The kids were scared of the lions, so they left right away."
+LION = "The lion saw the kids, and the kids"
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 
 
-def kids(path: Path) -> Path:
-    """A sentence read by MiniLM."""
-    model = headwise.load("minilm")
-    ids = torch.tensor([model.tokenizer.encode(KIDS)])
-    with torch.no_grad(), headwise.record(model) as recording:
-        model(ids)
-    return headwise.write_page(recording.trace, path)
+def written(path: Path, text: str, *options: str) -> Path:
+    """The page that the command writes."""
+    command = [sys.executable, "-m", "headwise", "explain", text, *options, "--page", str(path)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return path
 
 
-def generated(path: Path) -> Path:
-    """A sentence that SmolLM2 went on with."""
-    model = headwise.load("smollm2")
-    ids = torch.tensor([model.tokenizer.encode("Action gets results, and the kids who")])
-    prompt = ids.shape[1]
-    with torch.no_grad(), headwise.record(model) as recording:
-        cache = model.new_cache()
-        for _ in range(9):
-            ids = model(ids, cache=cache)[:, -1:].argmax(-1)
-    return headwise.write_page(recording.trace, path, prompt=prompt)
+class Camera:
+    """Takes pictures of one page in windows of its own."""
 
+    def __init__(self, browser: Any, page: Path, address: str = "") -> None:
+        self._browser = browser
+        self._address = page.as_uri() + address
 
-def shoot(browser: Any, page: Path, address: str, name: str, width: int, height: int, scheme: str) -> None:
-    """One picture of what stands in the window, when all heads are drawn."""
-    context = browser.new_context(
-        offline=True, color_scheme=scheme, viewport={"width": width, "height": height}, reduced_motion="reduce"
-    )
-    tab = context.new_page()
-    tab.goto(page.as_uri() + address)
-    tab.wait_for_function("() => document.querySelector('.firmest li')", timeout=120_000)
-    tab.screenshot(path=IMAGES / f"{name}.png")
-    print(f"docs/images/{name}.png")
-    context.close()
+    def shoot(self, name: str, width: int, height: int, scheme: str = "light", view: str | None = None) -> None:
+        """One picture of what stands in the window, or of one view, when all heads are drawn."""
+        size = {"width": width, "height": height}
+        context = self._browser.new_context(offline=True, color_scheme=scheme, viewport=size, reduced_motion="reduce")
+        tab = context.new_page()
+        tab.goto(self._address)
+        tab.wait_for_function("() => document.querySelector('.firmest li')", timeout=120_000)
+        (tab.locator(f"#{view}") if view else tab).screenshot(path=IMAGES / f"{name}.png")
+        print(f"docs/images/{name}.png")
+        context.close()
 
 
 def main() -> None:
@@ -54,13 +46,17 @@ def main() -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
-        sentence = kids(Path(folder) / "kids.html")
-        they = "#layer=2&head=9&word=10"
+        sentence = written(Path(folder) / "kids.html", KIDS, "--word", "they")
+        camera = Camera(browser, sentence)
         for scheme in ("light", "dark"):
-            shoot(browser, sentence, they, f"page-{scheme}", 1440, 1130, scheme)
-            shoot(browser, sentence, they, f"tablet-{scheme}", 768, 1024, scheme)
-            shoot(browser, sentence, they, f"phone-{scheme}", 360, 740, scheme)
-        shoot(browser, generated(Path(folder) / "generated.html"), "", "generated", 1440, 1130, "light")
+            camera.shoot(f"page-{scheme}", 1440, 1130, scheme)
+            camera.shoot(f"phone-{scheme}", 360, 740, scheme)
+        Camera(browser, sentence, "#step=5").shoot("steps", 1440, 1130, view="table")
+        camera.shoot("joined", 1440, 1130, view="joined")
+        page = written(
+            Path(folder) / "written.html", "The lion saw the kids, and the kids", "--model", "smollm2", "--write", "8"
+        )
+        Camera(browser, page).shoot("written", 1440, 1130)
         browser.close()
 
 

@@ -1,5 +1,6 @@
 """For everyone: by keyboard alone, by ear, in light and dark, in every script, and without danger from a text."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,16 @@ def test_every_script_is_read_in_its_direction(
     page.tab.locator("#sentence .word").first.focus()
     press(page, "ArrowLeft" if direction == "rtl" else "ArrowRight", "Enter")
     assert f"{words[1]} looks at" in page.text("#said")
+
+
+def test_words_stand_as_they_were_written_and_tokens_as_the_model_sees_them(show: Any, folder: Path) -> None:
+    trace = small_encoder(["The", "🦁", "ran"])
+    stream = replace(trace.streams["encoder"], tokens=("the", "[UNK]", "ran"))
+    page = show(headwise.write_page(replace(trace, streams={"encoder": stream}), folder / "lion.html"), "#token=1")
+    assert page.tab.locator("#sentence .word").all_inner_texts() == ["The", "🦁", "ran"]
+    assert ": 🦁 looks at " in page.text("#said")
+    page.tab.get_by_role("button", name="Tokens", exact=True).click()
+    assert page.tab.locator("#sentence .word").all_inner_texts() == ["the", "[UNK]", "ran"]
 
 
 def test_without_scripts_it_says_why(browser: Any, cross: Path) -> None:

@@ -28,8 +28,8 @@ def check_views(page: Any, mode: str, layers: int, heads: int, keys: int) -> Non
     page.studied()
     assert page.count("button.head") == layers * heads
     assert page.tab.evaluate(PAINTED, "#matrix .canvas canvas") > 8, mode
-    assert page.count("#table tbody tr") == min(keys, 40)
-    assert page.count("#joined tbody tr") == heads
+    assert page.count("#table .worked tbody tr") == min(keys, 40)
+    assert page.count("#joined .worked tbody tr") == heads
     assert page.count("#joined tr.result") == 1
     assert "looks at" in page.text("#said")
     assert page.count("#sentence .lines path") > 0
@@ -43,7 +43,7 @@ def test_every_view_of_a_sentence(show: Any, kids: Path, kids_trace: Any) -> Non
     check_views(page, "encoder", 6, 12, len(kids_trace.tokens))
     assert page.text("#said").startswith("Layer 3, head 5: they looks at ")
     words = page.tab.locator("#sentence .word").all_inner_texts()
-    assert words[1:-1] == re.findall(r"\w+|[.,]", KIDS)
+    assert words[1:-1] == re.findall(r"\w+|[.,]", KIDS.lower())
     page.tab.get_by_role("button", name="Tokens", exact=True).click()
     assert page.tab.locator("#sentence .word").all_inner_texts() == list(kids_trace.tokens)
 
@@ -74,7 +74,7 @@ def test_every_view_of_an_encoder_and_a_decoder(show: Any, cross: Path) -> None:
     page = show(cross)
     for mode, keys in (("Encoder", 9), ("Decoder", 6), ("Cross", 9)):
         page.tab.get_by_role("button", name=mode).click()
-        page.tab.wait_for_function("rows => document.querySelectorAll('#table tbody tr').length === rows", arg=keys)
+        page.tab.wait_for_function("rows => document.querySelectorAll('#table .worked tbody tr').length === rows", arg=keys)
         page.tab.locator("#sentence .word").nth(3).click()
         check_views(page, mode.lower(), 2, 3, keys)
     assert page.count("#sentence .side") == 2
@@ -95,10 +95,10 @@ def test_masked_is_drawn_as_masked(show: Any, cross: Path) -> None:
 
 def test_the_steps_unfold_with_their_numbers(show: Any, cross: Path) -> None:
     page = show(cross, "#mode=encoder&layer=1&head=2&token=3&step=0")
-    columns = [page.count("#table thead th")]
+    columns = [page.count("#table .worked thead th")]
     for part in ("qk", " · ", "÷ √d", "+ bias", "softmax()", "v", "z"):
         page.tab.get_by_role("button", name="Next ›").click()
-        columns.append(page.count("#table thead th"))
+        columns.append(page.count("#table .worked thead th"))
         lit = "".join(page.tab.locator("#table .formula .lit").all_inner_texts())
         assert part.replace(" ", "") in lit.replace(" ", "")
         assert page.text("#live") == page.text("#table .story")
@@ -108,7 +108,7 @@ def test_the_steps_unfold_with_their_numbers(show: Any, cross: Path) -> None:
         assert title.startswith("softmax: #8 on ") if part == "softmax()" else title.startswith("Click a cell")
     assert columns == sorted(columns)
     weights = [float(text) for text in page.tab.locator("#table td.weights").all_inner_texts()]
-    best = page.tab.locator("#table tbody th").all_inner_texts()[weights.index(max(weights))]
+    best = page.tab.locator("#table .worked tbody th").all_inner_texts()[weights.index(max(weights))]
     page.tab.get_by_role("button", name="softmax").click()
     assert f"“{best}” gets {max(weights):.3f}" in page.text("#table .story")
 
@@ -153,9 +153,9 @@ def test_a_link_restores_the_view(show: Any, kids: Path) -> None:
     assert "head=7" in address
     assert "word=7" in address
     other = show(kids, address)
-    for selector in ("#said", "#matrix .legend", "#table thead", "#table .lead"):
+    for selector in ("#said", "#matrix .legend", "#table .worked thead", "#table .lead"):
         assert other.text(selector) == page.text(selector)
-    assert "weight·v" not in other.text("#table thead")
+    assert "weight·v" not in other.text("#table .worked thead")
 
 
 @pytest.mark.weights

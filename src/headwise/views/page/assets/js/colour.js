@@ -34,10 +34,10 @@ export class Ramp {
     return Math.max(0, Math.min(STEPS - 1, Math.round(share * (STEPS - 1)))) || 0;
   }
 
-  /** Whether white text reads better on this colour than black. @param {number} share */
+  /** Whether white text has more contrast on this colour than black: always at least 4.5 to 1. @param {number} share */
   isDark(share) {
-    const [red, green, blue] = this.colours[this.index(share)].map((part) => (part / 255) ** 2.2);
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.3;
+    const [red, green, blue] = this.colours[this.index(share)].map((part) => (part <= 10 ? part / 3295 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.179;
   }
 }
 

@@ -167,7 +167,7 @@ export class Heads {
       said = `${top.label} ${number(top.weight, 2)}`;
       const depth = share(top.weight, 1) * 0.9;
       const { sequential } = ramps();
-      const cell = h("span", { className: "best", style: { "background-color": sequential.at(depth), color: sequential.isDark(depth) ? "#fff" : "#111" } },
+      const cell = h("span", { className: "best", style: { "background-color": sequential.at(depth), color: sequential.isDark(depth) ? "#fff" : "#000" } },
         h("bdi", {}, top.label), h("small", {}, number(top.weight, 2)));
       fill(button, cell);
     } else {

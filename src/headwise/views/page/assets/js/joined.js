@@ -16,9 +16,9 @@ export class Joined {
   constructor(element, store, reading, readout) {
     this.store = store;
     this.reading = reading;
-    this.scroll = h("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "All heads together" });
+    this.scroll = h("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "z of every head" });
     this.note = h("p", { className: "note" });
-    const panel = h("aside", { className: "provenance", "aria-label": "Where the number of the joined heads comes from" });
+    const panel = h("div", { className: "provenance", role: "group", "aria-label": "Where the number of the joined heads comes from" });
     this.provenance = new Provenance(panel, "Click a strip, or press Enter on it, to see where its numbers come from.",
       (element) => this.#open({ .../** @type {any} */ (this.shown), element }), () => this.closeCell());
     fill(element, h("div", { className: "beside" }, h("div", { className: "main" }, this.scroll, this.note), panel));

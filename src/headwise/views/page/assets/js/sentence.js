@@ -227,7 +227,7 @@ export class Sentence {
       if (!element) return;
       const depth = share(weights[at], 1) * 0.85;
       element.style.backgroundColor = sequential.at(depth);
-      element.style.color = sequential.isDark(depth) ? "#fff" : "#111";
+      element.style.color = sequential.isDark(depth) ? "#fff" : "#000";
       if (place < LABELLED) element.dataset.weight = number(weights[at], 2);
     });
   }

@@ -35,7 +35,7 @@ export class Table {
     this.token = h("div", { className: "bar" });
     this.scroll = h("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Worked table" });
     this.pages = h("div", { className: "pages" });
-    const panel = h("aside", { className: "provenance", "aria-label": "Where the number comes from" });
+    const panel = h("div", { className: "provenance", role: "group", "aria-label": "Where the number comes from" });
     this.provenance = new Provenance(panel, "Click a cell, or press Enter on it, to see where its number comes from.",
       (element) => this.#open({ .../** @type {Cell} */ (this.shown), element }), () => this.closeCell());
     fill(element, h("div", { className: "bar" }, h("div", { className: "choice" }, this.back, this.next), this.steps.element),

@@ -74,7 +74,7 @@ def test_every_view_of_an_encoder_and_a_decoder(show: Any, cross: Path) -> None:
     page = show(cross)
     for mode, keys in (("Encoder", 9), ("Decoder", 6), ("Cross", 9)):
         page.tab.get_by_role("button", name=mode).click()
-        page.tab.wait_for_function("rows => document.querySelectorAll('#table .worked tbody tr').length === rows", arg=keys)
+        page.tab.wait_for_function("n => document.querySelectorAll('#table .worked tbody tr').length === n", arg=keys)
         page.tab.locator("#sentence .word").nth(3).click()
         check_views(page, mode.lower(), 2, 3, keys)
     assert page.count("#sentence .side") == 2

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from hub_makers import Hub, running
+from tiny_models import run, saved
 
+import headwise
 from headwise.checkpoints import hub as hub_source
 from headwise.checkpoints import sources
 from headwise.errors import SourceError
@@ -50,9 +52,24 @@ except SourceError as error:
 """
 
 
+LOADED = """
+import sys
+import headwise
+from tiny_models import run
+print(run(headwise.load(sys.argv[1])).tolist())
+"""
+
+
 @pytest.fixture(scope="module")
-def hub() -> Generator[Hub]:
-    with running(REPOSITORIES) as server:
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model as the hub holds one."""
+    return saved("llama", tmp_path_factory.mktemp("tiny") / "llama")
+
+
+@pytest.fixture(scope="module")
+def hub(tiny: Path) -> Generator[Hub]:
+    held = {path.name: path.read_bytes() for path in tiny.iterdir()}
+    with running(REPOSITORIES | {"org/tiny": held}) as server:
         yield server
 
 
@@ -61,10 +78,11 @@ def ask(hub: Hub, tmp_path: Path):
     """Find a name in a process of its own: the hub's library reads its environment once."""
     hub.asked.clear()
 
-    def run(name: str, **more: str) -> "subprocess.CompletedProcess[str]":
+    def run(name: str, program: str = CHILD, **more: str) -> "subprocess.CompletedProcess[str]":
         kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
         own = {"HF_HOME": str(tmp_path / "hf"), "HF_ENDPOINT": hub.address, "HF_HUB_OFFLINE": "0"}
-        command = [sys.executable, "-c", CHILD, name]
+        own["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+        command = [sys.executable, "-c", program, name]
         return subprocess.run(command, env=kept | own | more, capture_output=True, text=True, timeout=60)
 
     return run
@@ -79,6 +97,12 @@ def test_only_the_weights_and_the_small_files_are_fetched(ask, hub: Hub) -> None
     wanted = {"config.json", "model.safetensors", "tokenizer.json", "1_Pooling/config.json"}
     assert files(folder) == hub.files() == wanted
     assert (folder / "model.safetensors").read_bytes() == b"weights"
+
+
+def test_a_model_of_the_hub_is_loaded_and_found_again_without_it(ask, tiny: Path) -> None:
+    answer = ask("org/tiny", LOADED)
+    assert json.loads(answer.stdout) == run(headwise.load(tiny)).tolist(), answer.stderr
+    assert ask("org/tiny", LOADED, HF_HUB_OFFLINE="1").stdout == answer.stdout
 
 
 def test_shards_are_those_of_the_index(ask) -> None:

@@ -14,7 +14,7 @@ On a machine that others use too, take one thread and `clock=time.process_time`:
 
 starts a fresh Python, imports that file there, calls `prepare_case("blocks", 8192)`, which returns what is to be
 measured, calls that once, and returns by how much the process grew at its peak. Arguments must be plain (JSON).
-`fresh_process` does the same and returns a Cost: `.peak`, and the `.seconds` that the one call took.
+`fresh_process` does the same and returns a Cost: `.peak`, the `.seconds` of that call, and those it `.computed`.
 
     table = Table("case", "ours ms", "ratio"); table.add("1 x 16", 0.41, 0.93); print(table)
 
@@ -85,6 +85,8 @@ class Cost:
     """What one call took in a process of its own."""
 
     seconds: float
+    computed: float
+    """Seconds of processor time, of all threads."""
     peak: int
     """Bytes by which the process grew at its peak."""
 
@@ -100,8 +102,8 @@ def fresh_process(file: str | Path, function: str, *arguments: object) -> Cost:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{function}{arguments}: {done.stderr.strip()[-2000:]}")
-    seconds, peak = done.stdout.split()[-2:]
-    return Cost(float(seconds), int(peak))
+    seconds, computed, peak = done.stdout.split()[-3:]
+    return Cost(float(seconds), float(computed), int(peak))
 
 
 class Table:
@@ -171,10 +173,9 @@ def _cost_in_this_process(file: str, function: str, arguments: list[object]) -> 
     gc.collect()
     # Linux: 5 sets the mark of the highest resident size back to the present one.
     Path("/proc/self/clear_refs").write_text("5")
-    before, begun = _status("VmRSS"), time.perf_counter()
+    before, computed, begun = _status("VmRSS"), time.process_time(), time.perf_counter()
     call()
-    seconds = time.perf_counter() - begun
-    return Cost(seconds, _status("VmHWM") - before)
+    return Cost(time.perf_counter() - begun, time.process_time() - computed, _status("VmHWM") - before)
 
 
 def _status(field: str) -> int:
@@ -186,4 +187,4 @@ def _status(field: str) -> int:
 
 if __name__ == "__main__":
     cost = _cost_in_this_process(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))
-    print(cost.seconds, cost.peak)
+    print(cost.seconds, cost.computed, cost.peak)

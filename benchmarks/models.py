@@ -3,6 +3,7 @@
     python benchmarks/models.py            everything (about five minutes on two cores)
     python benchmarks/models.py --quick    one load of each, 512 tokens
     python benchmarks/models.py load       one part only: load, forward, batch
+    python benchmarks/models.py --busy     one thread, and the time this process computed: for machines in use
 
 Loading is measured in a fresh process each time, after its imports: the call, and one look at every weight, so that a
 file which is only mapped is read too. Ours brings the tokenizer with it; the library opens the weights alone.
@@ -13,6 +14,7 @@ is off is the mean distance of its numbers from the library's in float32.
 import argparse
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -38,8 +40,9 @@ TEXT = (
 SENTENCES = [f"The {number} kids were scared of the lions" + " and ran home" * (number % 8) for number in range(32)]
 
 
-def prepare_load(who: str, name: str, kind: str) -> Callable[[], object]:
+def prepare_load(who: str, name: str, kind: str, threads: int) -> Callable[[], object]:
     """What opens the model and looks at every weight; the library's import is not part of it."""
+    torch.set_num_threads(threads)
     path, dtype = find(name), KINDS[kind]
     if who == "ours":
         return lambda: _look(headwise.load(path, dtype=dtype))
@@ -71,21 +74,20 @@ def table_of_loading(quick: bool) -> Table:
     )
     for name in ("smollm2", "minilm"):
         for kind in list(KINDS)[: 1 if quick else None]:
-            costs = {who: [] for who in ("ours", "theirs")}
+            costs: dict[str, list[Cost]] = {"ours": [], "theirs": []}
             for _ in range(1 if quick else 3):
                 for who, found in costs.items():
-                    found.append(fresh_process(__file__, "prepare_load", who, name, kind))
-            ours, theirs = map(_middle, costs.values())
-            size = sum(
-                weight.numel() * weight.element_size() for weight in headwise.load(name, KINDS[kind]).parameters()
-            )
-            memory = (size / 1e6, ours.peak / 1e6, theirs.peak / 1e6, ours.peak / size)
-            table.add(name, kind, ours.seconds, theirs.seconds, ours.seconds / theirs.seconds, *memory)
+                    found.append(fresh_process(__file__, "prepare_load", who, name, kind, torch.get_num_threads()))
+            ours, theirs = [median(map(_time, found)) for found in costs.values()]
+            peaks = [median(cost.peak for cost in found) for found in costs.values()]
+            size = sum(weight.nbytes for weight in headwise.load(name, KINDS[kind]).parameters())
+            megabytes = [count / 1e6 for count in (size, *peaks)]
+            table.add(name, kind, ours, theirs, ours / theirs, *megabytes, peaks[0] / size)
     return table
 
 
-def _middle(costs: list[Cost]) -> Cost:
-    return Cost(median(cost.seconds for cost in costs), int(median(cost.peak for cost in costs)))
+def _time(cost: Cost) -> float:
+    return cost.computed if torch.get_num_threads() == 1 else cost.seconds
 
 
 def both(name: str, kind: str) -> tuple[Any, Any]:
@@ -151,7 +153,8 @@ def table_of_batch(quick: bool) -> Table:
 def _add(
     table: Table, case: tuple[str, str], calls: dict[str, Callable[[], Tensor]], rounds: int, right: Tensor
 ) -> None:
-    result = compare(dict(calls), rounds)
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+    result = compare(dict(calls), rounds, clock=clock)
     off = [(call().float() - right).abs().mean().item() for call in calls.values()]
     times = (1000 * result.seconds[who] for who in calls)
     table.add(*case, *times, result.ratio("ours", "theirs"), *off)
@@ -162,7 +165,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Real models beside the transformers library.")
     parser.add_argument("parts", nargs="*", help="load, forward, batch; all where none is given")
     parser.add_argument("--quick", action="store_true", help="one load of each, 512 tokens")
+    parser.add_argument("--busy", action="store_true", help="one thread and its computing time")
     chosen = parser.parse_args()
+    if chosen.busy:
+        torch.set_num_threads(1)
     known = {"load": table_of_loading, "forward": table_of_forward, "batch": table_of_batch}
     for part in chosen.parts:
         if part not in known:

@@ -164,6 +164,18 @@ def test_weights_may_be_written_to_and_the_file_stays(home: Path) -> None:
     assert (home / "model.safetensors").read_bytes() == before
 
 
+def test_marian_opens_without_the_tokenizer_that_is_not_read(tmp_path: Path) -> None:
+    home = saved("marian", tmp_path)
+    for name in ("source.spm", "target.spm", "vocab.json"):
+        (home / name).write_text("{}")
+    model = headwise.load(home)
+    assert model.tokenizer is None
+    with pytest.raises(UnsupportedError, match="came without a tokenizer"):
+        headwise.generate(model, "Hello")
+    with pytest.raises(UnsupportedError, match="came without a tokenizer"):
+        headwise.load(saved("bert", tmp_path / "bert")).embed("Hello")
+
+
 LIMITED = """
 import resource, sys
 from pathlib import Path

@@ -26,7 +26,8 @@ from headwise.transformer.config import ModelConfig
 from headwise.transformer.model import Decoder, Encoder, EncoderDecoder, build
 
 DIVISORS = "rope_freqs.weight"
-TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model", "spiece.model", "source.spm")
+TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model", "spiece.model")
+PAIR = "source.spm"
 Weights = Literal["float32", "bfloat16", "float16", "packed"]
 
 
@@ -84,6 +85,9 @@ def _tokenizer(path: Path, file: TensorFile) -> Tokenizer | None:
     if isinstance(file, GGUFFile):
         return open_tokenizer(file) if "tokenizer.ggml.model" in file.metadata else None
     home = path if path.is_dir() else path.parent
+    # Marian's pairs of sentencepiece models are not read, and no library turns them into a file that is.
+    if (home / PAIR).exists() and not (home / TOKENIZER_FILES[0]).exists():
+        return None
     return open_tokenizer(home) if any((home / name).exists() for name in TOKENIZER_FILES) else None
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from headwise.attention.multihead import MultiHeadAttention
-from headwise.errors import ContextError
+from headwise.errors import ContextError, UnsupportedError
 from headwise.transformer.block import Block
 from headwise.transformer.cache import ModelCache
 from headwise.transformer.config import ModelConfig, StackConfig
@@ -111,6 +111,8 @@ class Encoder(Model):
         A text longer than the model allows is an error; `truncate` cuts every text to so many tokens instead, the
         special ones around it among them.
         """
+        if self.tokenizer is None:
+            raise UnsupportedError(f"model: {self.source or 'this one'} came without a tokenizer, and embeds no texts")
         one = isinstance(texts, str)
         rows = [self._cut(self.tokenizer.encode(text), truncate) for text in ([texts] if one else texts)]
         longest = max(map(len, rows), default=0)

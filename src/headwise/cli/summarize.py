@@ -113,15 +113,18 @@ def _write(
     summarizer = Summarizer(open_model(model), length, batch)
     documents = [document for document in documents if _plan(document, summarizer, failed)]
     encoder: list[Encoder | None] = []
-    if len(documents) == 1 and printer.streams:
-        printer.stream(summarizer.stream(documents[0].task))  # type: ignore[arg-type]
+    tasks = [document.task for document in documents if document.task]
+    if len(tasks) == 1 and printer.streams:
+        with _progress(tasks[0].parts) as advance:
+            summarizer.read_parts(tasks, advance)
+        printer.stream(summarizer.stream(tasks[0]))
         printer.print(documents[0].name, _judge(documents[0], check, encoder))
         return
-    with _progress(sum(len(document.task.pieces) for document in documents if document.task)) as advance:
-        for first in range(0, len(documents), 4 * batch):
-            some = documents[first : first + 4 * batch]
-            summarizer.run([document.task for document in some if document.task], advance)
-            for document in some:
+    # What is read in parts is read once more, as the summaries of them.
+    with _progress(sum(task.parts + (task.parts > 1) for task in tasks)) as advance:
+        for first in range(0, len(tasks), 4 * batch):
+            summarizer.run(tasks[first : first + 4 * batch], advance)
+            for document in documents[first : first + 4 * batch]:
                 printer.print(document.name, _judge(document, check, encoder))
 
 
@@ -238,6 +241,8 @@ def _progress(count: int) -> Generator[Any, None, None]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("summarizing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    # On the same screen the summaries come above the bar; in a file or a pipe they stay what they are.
+    both = sys.stdout.isatty()
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=both) as bar:
         task = bar.add_task("", total=count)
         yield lambda: bar.advance(task)

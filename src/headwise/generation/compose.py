@@ -43,7 +43,8 @@ def complete(
     for first in range(0, len(order), batch):
         chosen = order[first : first + batch]
         rows = [prompts[number] for number in chosen]
-        found = _by_beams(model, rows, settings) if settings.beams > 1 else _by_drafts(model, rows, settings, enough)
+        write = _by_beams if settings.beams > 1 else _by_drafts
+        found = write(model, rows, settings, enough)
         for place, completion in found:
             done[chosen[place]] = completion
             if tell is not None:
@@ -72,7 +73,9 @@ def _by_drafts(
             yield place, Completion(draft.text, draft.written.new, draft.ended)
 
 
-def _by_beams(model: Writer, rows: Sequence[list[int]], settings: Settings) -> Iterator[tuple[int, Completion]]:
+def _by_beams(
+    model: Writer, rows: Sequence[list[int]], settings: Settings, enough: Enough | None
+) -> Iterator[tuple[int, Completion]]:
     tokenizer: Tokenizer = model.tokenizer
     most = [room(model, ids, settings) for ids in rows]
     engine, given = _engine(model, rows, settings, max(most))
@@ -85,7 +88,9 @@ def _by_beams(model: Writer, rows: Sequence[list[int]], settings: Settings) -> I
     stopped = (lambda ids: cut(ids)[1]) if settings.stop else None
     for place, found in enumerate(search(engine, given, most, settings, stopped)):
         text, shut = cut(found[0].ids)
-        yield place, Completion(text, len(found[0].ids), shut or found[0].ids[-1] in settings.ends)
+        end = None if enough is None else enough(text)
+        ended = shut or end is not None or found[0].ids[-1] in settings.ends
+        yield place, Completion(text[:end], len(found[0].ids), ended)
 
 
 def _engine(model: Writer, rows: Sequence[list[int]], settings: Settings, most: int) -> tuple[Engine, list[list[int]]]:

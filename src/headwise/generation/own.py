@@ -258,8 +258,8 @@ class _Reader:
 
     def ours(self) -> dict[str, str | None]:
         """What headwise itself records: the task a model was trained for, and how its text is laid out."""
-        value = self._fields.get("headwise") or {}
-        told: dict[str, str | None] = dict.fromkeys(("task", "separator", "prefix"))
+        value: Any = self._fields.get("headwise") or {}
+        told: dict[str, Any] = dict.fromkeys(("task", "separator", "prefix"))
         if not isinstance(value, dict) or not all(name in told for name in value):
             raise self._wrong("headwise", "no other fields than task, separator and prefix")
         told |= value

@@ -55,14 +55,13 @@ def room(model: Writer, ids: list[int], settings: Settings) -> int:
     if isinstance(model, EncoderDecoder):
         if context and len(ids) > context:
             raise ContextError(f"the source has {len(ids):,} tokens, and the model allows {context:,}")
-        used = len(own.start)
-        asked = own.max_new_tokens or (own.max_length - used if own.max_length else None)
-        return _fit("the target", used, settings.max_tokens, asked, context)
-    return _fit("the prompt", len(ids), settings.max_tokens, own.max_new_tokens, context)
+        return _fit("the target", len(own.start), settings, context)
+    return _fit("the prompt", len(ids), settings, context)
 
 
-def _fit(what: str, used: int, wanted: int | None, asked: int | None, context: int) -> int:
-    """`wanted` by the caller must fit; `asked` by the model, or the default, is as much of it as fits."""
+def _fit(what: str, used: int, settings: Settings, context: int) -> int:
+    """What the caller wants must fit; what the model asks for, or the default, is as much of it as fits."""
+    wanted = settings.max_tokens
     if wanted is not None:
         if context and used + wanted > context:
             raise ContextError(
@@ -70,7 +69,19 @@ def _fit(what: str, used: int, wanted: int | None, asked: int | None, context: i
                 f"{used + wanted:,}, and the model allows {context:,}"
             )
         return wanted
-    most = asked or DEFAULT_TOKENS
+    most = _asked(settings.own, used) or DEFAULT_TOKENS
     if context and used >= context:
         raise ContextError(f"{what} has {used:,} tokens, and the model allows {context:,} with the new ones")
     return max(1, min(most, context - used) if context else most)
+
+
+def _asked(own: Own, used: int) -> int | None:
+    """How many tokens the model's own settings ask for, new or in all."""
+    if own.max_new_tokens or not own.max_length:
+        return own.max_new_tokens or None
+    if own.max_length <= used:
+        raise ContextError(
+            f"the prompt has {used:,} tokens, and the model's own max_length is {own.max_length:,} with the new ones; "
+            "wanted a shorter one, or max_tokens"
+        )
+    return own.max_length - used

@@ -51,7 +51,9 @@ def settle(own: Own, stop: str | Sequence[str], **wishes: Any) -> Settings:
     }
     stops = (stop,) if isinstance(stop, str) else tuple(stop)
     given = {name: value for name, value in wishes.items() if value is not None}
-    settings = Settings(**{**defaults, **given}, stop=(*stops, *own.stop), own=own)
+    # Past the end means past the model's own stop strings too.
+    stops = stops if given.get("ignore_end") else (*stops, *own.stop)
+    settings = Settings(**{**defaults, **given}, stop=stops, own=own)
     _check(settings)
     return settings
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from headwise.errors import ContextError
-from headwise.generation.compose import complete, pieces
+from headwise.generation.compose import Completion, complete, pieces
 from headwise.generation.manner import SIZES, Manner, Size, manner_of, size_of
 from headwise.generation.own import read_own
 from headwise.generation.prompts import check_writer
@@ -16,6 +16,10 @@ from headwise.transformer.model import Decoder, Encoder, EncoderDecoder
 
 CUT = " …"
 """What stands where a summary had to stop before it ended."""
+PARTS = SIZES["medium"]
+"""How long the summaries of a document's parts are."""
+LEAST_ROOM = 64
+"""Tokens of a text that a model must be able to read at once; with fewer no part would say anything."""
 
 
 @dataclass
@@ -30,7 +34,6 @@ class Task:
     tokens: int = 0
     """Written, in all turns."""
     text: str | None = None
-    written: list[str] = field(default_factory=list)
 
 
 class Summarizer:
@@ -50,31 +53,35 @@ class Summarizer:
         """The document cut into as many parts as the model needs; nothing is left out."""
         if not text.strip():
             raise ValueError("text: got an empty one, wanted something to summarize")
-        found = self._fitting(text, self._size)
-        if len(found) > 1:
-            found = self._fitting(text, SIZES["medium"])
+        found = self._split(text)
         return Task(found, len(found))
 
     def run(self, tasks: Sequence[Task], tell: Callable[[], None] | None = None) -> None:
         """Write the summaries of all; `tell` hears of each part that is done."""
-        while waiting := [task for task in tasks if task.text is None]:
-            for several in (True, False):
-                # Parts are summarized at medium length, and whole documents at the length wished for.
-                chosen = [task for task in waiting if (len(task.pieces) > 1) == several]
-                self._turn(chosen, SIZES["medium"] if several else self._size, tell)
+        self.read_parts(tasks, tell)
+        waiting = [task for task in tasks if task.text is None]
+        for task, (summary,) in zip(waiting, self._write(waiting, self._settled(), self._size, tell), strict=True):
+            task.text = summary
+
+    def read_parts(self, tasks: Sequence[Task], tell: Callable[[], None] | None = None) -> None:
+        """Until each document is of one piece: its parts are summarized at medium length, and then their summaries."""
+        while several := [task for task in tasks if len(task.pieces) > 1]:
+            for task, summaries in zip(several, self._write(several, self._of_parts(), PARTS, tell), strict=True):
+                before, task.pieces = len(task.pieces), self._split("\n\n".join(summaries))
+                if len(task.pieces) >= before:
+                    raise ContextError(f"the summaries of the text's {before} parts are as long as the text")
 
     def stream(self, task: Task) -> Iterator[str]:
-        """The summary of one document, piece by piece; parts that come before it are written in silence."""
-        while len(task.pieces) > 1:
-            self._turn([task], SIZES["medium"], None)
-        prompt = self._prompt(task, task.pieces[0], self._size)
-        settings = self._settled(self._size)
+        """The summary of one document, piece by piece; what is of several parts is read before, without a word."""
+        self.read_parts([task])
+        settings = self._settled()
         if settings.beams > 1:
-            self._turn([task], self._size, None)
+            self.run([task])
             yield task.text or ""
             return
+        prompt = self._prompt(task, task.pieces[0], self._size)
         text, ended = "", False
-        for draft, piece in pieces(self._model, [prompt], settings, self._enough(self._size)):
+        for draft, piece in pieces(self._model, [prompt], settings, _enough(self._size)):
             piece = piece if text else piece.lstrip()
             text, ended = text + piece, draft.ended
             task.tokens += 1
@@ -82,54 +89,71 @@ class Summarizer:
         task.text = _finished(text, ended)
         yield task.text[len(text.rstrip()) :]
 
-    def _turn(self, tasks: Sequence[Task], size: Size, tell: Callable[[], None] | None) -> None:
-        """One summary of each piece; a document of one piece is done, the others go on with what was written."""
-        jobs = [(task, piece) for task in tasks for piece in task.pieces]
-        prompts = [self._prompt(task, piece, size) for task, piece in jobs]
-        settings, enough = self._settled(size), self._enough(size)
+    def _write(
+        self, tasks: Sequence[Task], settings: Settings, size: Size, tell: Callable[[], None] | None
+    ) -> list[list[str]]:
+        """A summary of each piece of each task."""
+        prompts = [self._prompt(task, piece, size) for task in tasks for piece in task.pieces]
         heard = None if tell is None else lambda _: tell()
-        done = complete(self._model, prompts, settings, self._batch, enough, heard)
-        for (task, _), completion in zip(jobs, done, strict=True):
-            task.tokens += completion.tokens
-            task.written.append(_finished(completion.text, completion.ended))
-        for task in tasks:
-            if len(task.pieces) == 1:
-                task.text = task.written[0]
-            else:
-                task.pieces = self._fitting("\n\n".join(task.written), SIZES["medium"])
-            task.written = []
+        done = iter(complete(self._model, prompts, settings, self._batch, _enough(size), heard))
+        return [[_counted(task, next(done)) for _ in task.pieces] for task in tasks]
 
     def _prompt(self, task: Task, piece: str, size: Size) -> list[int]:
         ids = self._manner.ask(piece, size)
         task.prompt_tokens += len(ids)
         return ids
 
-    def _fitting(self, text: str, size: Size) -> list[str]:
-        """The text as it is where it fits, or its parts."""
-        writes = 0 if self._manner.kind == "source" else size.tokens
-        room = self._manner.room(size) - writes if self._manner.most else 0
-        if not room or len(self._manner.ask(text, size)) + writes <= self._manner.most:
+    def _split(self, text: str) -> list[str]:
+        """The text as it is where it fits at the length wished for, or parts of it that leave room to write."""
+        most = self._manner.most
+        if not most or len(self._manner.ask(text, self._size)) + self._writes(self._size) <= most:
             return [text.strip()]
-        if room < 2 * SIZES["medium"].tokens and self._manner.kind != "source":
-            raise ContextError(
-                f"the model allows {self._manner.most:,} tokens, too few to read a long text in parts beside "
-                f"a summary of {size.tokens:,}"
-            )
+        room = self._room()
+        if room < LEAST_ROOM:
+            raise ContextError(f"the model allows {most:,} tokens, too few to read a long text in parts")
         # Joining sentences may cost a token here and there.
         encode = self._model.tokenizer.encode
         return parts(sentences(text), lambda piece: len(encode(piece, special=False)) + 2, room)
 
-    def _enough(self, size: Size) -> Callable[[str], int | None]:
-        return lambda text: end_of(text, size.sentences)
+    def _room(self) -> int:
+        """Tokens of a part of a text that fit beside what surrounds it and what is written."""
+        return self._manner.room(PARTS) - self._writes(PARTS)
 
-    def _settled(self, size: Size) -> Settings:
-        """The length wished for; a model trained to a length of its own keeps to it, unless a short one is wished."""
-        own = self._settings.own
+    def _writes(self, size: Size) -> int:
+        """How much of a context the summary takes: an encoder-decoder writes it elsewhere."""
+        return 0 if self._manner.kind == "source" else self._most(size)
+
+    def _most(self, size: Size) -> int:
+        """Tokens of a summary; a model trained to a length of its own keeps to it, unless a short one is wished."""
+        own, context = self._settings.own, self._model.config.context
         trained = own.max_new_tokens or (own.max_length or 0) - len(own.start)
-        most = trained if trained > 0 and size is not SIZES["short"] else size.tokens
+        most = size.tokens if trained <= 0 else min(trained, size.tokens) if size is SIZES["short"] else trained
+        if not context:
+            return most
+        # A decoder's context must hold the text as well.
+        return min(most, context - len(own.start) if self._manner.kind == "source" else context // 3)
+
+    def _settled(self) -> Settings:
+        return self._with_most(self._most(self._size))
+
+    def _of_parts(self) -> Settings:
+        """The summaries of parts are so short that they shrink the text, whatever the model's own length is."""
+        return self._with_most(min(self._most(PARTS), self._room() // 3))
+
+    def _with_most(self, most: int) -> Settings:
+        own = self._settings.own
         least = min(own.min_length, most // 2), min(own.min_new_tokens, most // 2)
         own = replace(own, min_length=least[0], min_new_tokens=least[1])
         return replace(self._settings, own=own, max_tokens=most, min_tokens=least[1])
+
+
+def _enough(size: Size) -> Callable[[str], int | None]:
+    return lambda text: end_of(text, size.sentences)
+
+
+def _counted(task: Task, completion: Completion) -> str:
+    task.tokens += completion.tokens
+    return _finished(completion.text, completion.ended)
 
 
 def _finished(text: str, ended: bool) -> str:

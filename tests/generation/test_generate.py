@@ -26,6 +26,15 @@ def test_the_new_text_and_nothing_else() -> None:
     assert headwise.generate(singer(), [PROMPT, PROMPT]) == [SONG, SONG]
 
 
+def test_rows_leave_the_batch_when_they_are_done() -> None:
+    """What is said depends on the place alone, so a longer prompt finds the song further on."""
+    prompts = [PROMPT, PROMPT + "xx", PROMPT + "x" * 20, PROMPT + "x"]
+    texts = headwise.generate(singer(), prompts, batch=3)
+    assert texts == [headwise.generate(singer(), prompt) for prompt in prompts]
+    assert texts[0] == SONG
+    assert len(set(map(len, texts))) == 4
+
+
 def test_pieces_come_as_they_are_readable_and_no_character_is_split() -> None:
     pieces = list(headwise.generate(singer(), PROMPT, stream=True))
     assert "".join(pieces) == SONG

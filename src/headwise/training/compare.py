@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -114,6 +115,22 @@ class Comparison:
 def compare(wanted: Wanted, tick: Callable[[str], None] = lambda what: None) -> Comparison:
     """Train every mixer on every task and measure what it costs; `tick` hears what is under way."""
     wanted.check()
+    with _one_thread():
+        return _compare(wanted, tick)
+
+
+@contextmanager
+def _one_thread() -> Generator[None]:
+    """Models so small gain little from a second thread, and lose much by waiting for it where others compute too."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _compare(wanted: Wanted, tick: Callable[[str], None]) -> Comparison:
     pairs = _tasks(wanted)
     results = tuple(_compare_on(name, task, held_out, wanted, tick) for name, (task, held_out) in pairs.items())
     configs = {mixer: matched(mixer, 97, wanted.shape) for mixer in wanted.mixers}
@@ -166,6 +183,8 @@ def _check(wanted: Wanted) -> None:
                 raise HeadwiseError(f"{option}: got {name!r}, wanted one or more of {', '.join(known)}")
         if not got or len(set(got)) < len(got):
             raise HeadwiseError(f"{option}: got {', '.join(got) or 'none'}, wanted each of them once")
+    if wanted.text is not None:
+        ordinary_text(wanted.text)
     if wanted.steps is not None and wanted.steps < 1:
         raise HeadwiseError(f"--steps: got {wanted.steps}, wanted at least 1")
     if list(wanted.distances) != sorted(set(wanted.distances)) or not wanted.distances or wanted.distances[0] < 4:
@@ -178,7 +197,7 @@ def _about(wanted: Wanted) -> dict[str, Any]:
         "torch": str(torch.__version__),
         "machine": platform.machine(),
         "processors": os.cpu_count(),
-        "threads": torch.get_num_threads(),
+        "threads": 1,
         "seed": wanted.seed,
         "shape": asdict(wanted.shape),
         "text": "the help topics of Python" if wanted.text is None else wanted.text.name,

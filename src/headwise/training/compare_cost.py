@@ -23,7 +23,7 @@ class Reading:
 
     tokens: int
     seconds: float
-    """The median of several readings."""
+    """Of the processor, the median of several readings."""
     bytes: int
     """Held at once at most, the weights not counted."""
 
@@ -52,9 +52,9 @@ def peak_bytes(call: Callable[[], object], model: torch.nn.Module) -> int:
 
 
 def _seconds(call: Callable[[], object]) -> float:
-    begun = time.perf_counter()
+    begun = time.process_time()
     call()
-    return time.perf_counter() - begun
+    return time.process_time() - begun
 
 
 class _Alive(TorchDispatchMode):

@@ -49,6 +49,7 @@ class Learned:
     losses: tuple[float, ...]
     """In nats, of every step."""
     seconds: float
+    """Of the processor: what the training computed, whatever else the machine did."""
     tokens: int
 
 
@@ -71,14 +72,14 @@ def learn(
     seconds, tokens = 0.0, 0
     for step in range(effort.steps):
         batch = _draw(task, _distance(distances, step / effort.steps, generator), effort.tokens, generator)
-        begun = time.perf_counter()
+        begun = time.process_time()
         optimiser.zero_grad()
         loss = _loss(model, batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         schedule.step()
-        seconds += time.perf_counter() - begun
+        seconds += time.process_time() - begun
         tokens += batch.ids.numel()
         losses.append(float(loss.detach()))
         tick()

@@ -25,6 +25,7 @@ PUBLIC = [
     "Summary",
     "Trace",
     "Trained",
+    "atlas",
     "attention",
     "attention_steps",
     "check_attention",

@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headwise.analysis.atlas.run import atlas as atlas
     from headwise.analysis.effect import effect as effect
     from headwise.attention.cache import KeyValueCache as KeyValueCache
     from headwise.attention.equation import AttentionSteps as AttentionSteps
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 # Names are imported when they are first used, so that `headwise --help` answers without torch.
 _HOMES = {
+    "analysis.atlas.run": ["atlas"],
     "analysis.effect": ["effect"],
     "attention.cache": ["KeyValueCache"],
     "attention.equation": ["AttentionSteps", "attention_steps"],

@@ -11,7 +11,17 @@ import typer
 
 from headwise.errors import HeadwiseError
 
-COMMANDS: tuple[str, ...] = ("check", "compare", "explain", "generate", "models", "summarize", "train", "worksheet")
+COMMANDS: tuple[str, ...] = (
+    "atlas",
+    "check",
+    "compare",
+    "explain",
+    "generate",
+    "models",
+    "summarize",
+    "train",
+    "worksheet",
+)
 
 app = typer.Typer(
     name="headwise",

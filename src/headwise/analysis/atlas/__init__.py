@@ -1,0 +1,1 @@
+"""The head atlas: which relation each head reads, measured over annotated corpora with honest controls."""

@@ -58,46 +58,37 @@ def atlas(
     restart: Annotated[bool, typer.Option("--restart", help="Do not continue what was begun in --out.")] = False,
 ) -> None:
     """Parse, measure, print."""
+    named, files = model, corpora or []
     if list_relations:
         _list(relation)
-        return
-    if model == "diff":
-        _diff(corpora or [])
-        return
-    if dry_run:
+    elif named == "diff":
+        _diff(files)
+    elif dry_run:
         # Without a model the first word may be a corpus too.
-        _dry_run([*([Path(model)] if model and Path(model).is_file() else []), *(corpora or [])], relation)
-        return
+        _dry_run([*([Path(named)] if named and Path(named).is_file() else []), *files], relation)
+    else:
+        ways = {"engine": engine, "address": address, "workers": workers, "threads": threads}
+        options = {"seed": seed, "random": random, "knockouts": knockouts, "limit": limit, "restart": restart}
+        _measure(named, files, relation, out, {**ways, **options})
+
+
+def _measure(
+    model: str | None, corpora: list[Path], relation: list[str] | None, out: Path, options: dict[str, Any]
+) -> None:
     if model is None or not corpora:
         raise HeadwiseError("wanted a model and at least one corpus, such as: headwise atlas minilm corpus.conllu")
-    if engine not in ("local", "ray"):
-        raise HeadwiseError(f"--engine: got {engine!r}, wanted local or ray")
-    if engine == "local" and (address or workers):
+    if options["engine"] not in ("local", "ray"):
+        raise HeadwiseError(f"--engine: got {options['engine']!r}, wanted local or ray")
+    if options["engine"] == "local" and (options["address"] or options["workers"]):
         raise HeadwiseError("--address and --workers are for --engine ray")
-    from headwise.analysis.atlas.run import atlas as measure
-
-    with _progress() as step:
-        result = measure(
-            model,
-            corpora,
-            relation,
-            out=out,
-            seed=seed,
-            random=random,
-            knockouts=knockouts,
-            threads=threads,
-            engine=engine,  # type: ignore[arg-type]
-            address=address,
-            workers=workers,
-            restart=restart,
-            step=step,
-            command=shlex.join(["headwise", *sys.argv[1:]]),
-            limit=limit,
-        )
     from rich.console import Console
 
+    from headwise.analysis.atlas.run import atlas as measure
     from headwise.views.terminal.atlas_table import show_atlas
 
+    command = shlex.join(["headwise", *sys.argv[1:]])
+    with _progress() as step:
+        result = measure(model, corpora, relation, out=out, step=step, command=command, **options)
     show_atlas(result.findings, dict(result.about), Console())
     typer.echo(f"written: {', '.join(str(out / name) for name in ('atlas.json', 'atlas.parquet'))}")
 

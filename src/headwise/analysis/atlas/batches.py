@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -94,7 +94,7 @@ def make_batch(items: Sequence[Item], pad_id: int, causal: bool) -> Batch:
     )
 
 
-def _questions(items: Sequence[Item], widest: int, causal: bool) -> dict[str, Tensor | None]:
+def _questions(items: Sequence[Item], widest: int, causal: bool) -> dict[str, Any]:
     """The cases, and the rows that they look at, each of them once."""
     asked = [(number, case) for number, item in enumerate(items) for case in item.cases]
     rows: dict[tuple[int, int, frozenset[int], bool], int] = {}

@@ -16,16 +16,16 @@ from headwise.tracing.tap import Call, Tap
 from headwise.transformer.model import pad
 
 REPEATED = 25
-"""Random tokens, which come twice."""
+"""Random tokens, which come twice; fewer where the model allows no longer text."""
 SEQUENCES = 16
 
 
 class _Repeats(Tap):
     """Sums what the second half gives to the same token, and to the one after it, in the first half."""
 
-    def __init__(self, mode: str, layers: int, heads: int, first: int) -> None:
+    def __init__(self, mode: str, layers: int, heads: int, first: int, count: int) -> None:
         super().__init__()
-        self.mode, self.first = mode, first
+        self.mode, self.first, self.count = mode, first, count
         self.scores = np.zeros((layers, heads, 2))
 
     def wants(self, mode: str, layer: int) -> bool:
@@ -37,9 +37,9 @@ class _Repeats(Tap):
         seen = call.received
         assert seen is not None
         weights = attention_steps(seen.query, seen.key, seen.value, seen.mask, seen.bias, seen.scale).weights
-        again = torch.arange(self.first + REPEATED, self.first + 2 * REPEATED - 1)
-        same = weights[:, :, again, again - REPEATED]
-        after = weights[:, :, again, again - REPEATED + 1]
+        again = torch.arange(self.first + self.count, self.first + 2 * self.count - 1)
+        same = weights[:, :, again, again - self.count]
+        after = weights[:, :, again, again - self.count + 1]
         self.scores[call.layer] = torch.stack([same, after], dim=-1).float().mean(dim=(0, 2)).cpu().numpy()
 
 
@@ -54,12 +54,14 @@ def repeated_tokens(model: Any, mode: str, seed: int) -> Array:
     before = [] if opening is None else [opening]
     before += example.ids[:first]
     known = np.setdiff1d(np.arange(model.config.vocabulary), list(model.tokenizer.special_ids))
+    room = (model.config.context or 4 * REPEATED) - len(before) - len(example.ids[last:])
+    count = max(2, min(REPEATED, room // 2))
     rows: list[list[int]] = []
     for _ in range(SEQUENCES):
-        drawn = random.choice(known, REPEATED, replace=len(known) < REPEATED).tolist()
+        drawn = random.choice(known, count, replace=len(known) < count).tolist()
         rows.append([*before, *drawn, *drawn, *example.ids[last:]])
     stack = model.config.stacks[mode]
-    repeats = _Repeats(mode, stack.layers, stack.heads, len(before))
+    repeats = _Repeats(mode, stack.layers, stack.heads, len(before), count)
     places = [place for place in places_of(model) if place.mode == mode]
     with tapped(places, repeats):
         _run(model, mode, torch.tensor(rows, device=model.device), None)

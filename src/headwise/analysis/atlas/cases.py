@@ -8,7 +8,7 @@ import numpy as np
 from headwise.analysis.atlas.align import Aligned
 from headwise.analysis.atlas.match import Question
 from headwise.analysis.atlas.relations import Relation
-from headwise.tracing.arrays import Whole
+from headwise.tracing.arrays import Truth
 
 OFFSETS = tuple(offset for offset in range(-10, 11) if offset)
 NEAREST = ("left", "right", "either")
@@ -90,7 +90,7 @@ def _controls(source: int, right: frozenset[int], candidates: frozenset[int], ne
     return tuple(number for number, answer in enumerate(answers) if answer in right)
 
 
-def masks_of(cases: Sequence[Case], widest: int, units: Sequence[int], causal: bool) -> tuple[Whole, ...]:
+def masks_of(cases: Sequence[Case], widest: int, units: Sequence[int], causal: bool) -> tuple[Truth, Truth]:
     """[case, unit] as bool: which units may be the answer, and which are right."""
     allowed = np.zeros((len(cases), widest), dtype=np.bool_)
     right = np.zeros_like(allowed)

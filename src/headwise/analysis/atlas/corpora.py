@@ -102,8 +102,7 @@ def sentences(chunk: Chunk) -> Iterator[tuple[int, Sentence]]:
             sentence = read_jsonl(chunk.file, record.line, record.text)
         else:
             sentence = read_gap(chunk.file, record.line, record.text)
-        if sentence is not None:
-            yield record.block, sentence
+        yield record.block, sentence
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:

@@ -12,6 +12,6 @@ from headwise.analysis.atlas.worker import Plan, Worker
 def run_here(model: Any, plan: Plan, files: Sequence[Path], done: set[int], take: Callable[[Partial], None]) -> None:
     """Give the counts of every chunk that is not done yet."""
     worker = Worker(model, plan)
-    for chunk in chunks(files, limit=plan.limit):
+    for chunk in chunks(files, plan.chunk, plan.limit):
         if chunk.number not in done:
             take(worker.work(chunk))

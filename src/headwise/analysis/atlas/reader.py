@@ -1,5 +1,6 @@
 """The reduction: while a batch runs, each layer's weights become words and answers at once, and are forgotten."""
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,7 @@ class Reader(Tap):
         self.layers, self.heads = int(stack.layers), int(stack.heads)
         self.batch: Batch | None = None
         self.tally: Tally | None = None
+        self.seen = 0
         self._widths: dict[int, Tensor] = {}
         self._kinds: dict[int, Tensor] = {}
 
@@ -56,7 +58,8 @@ class Reader(Tap):
     @torch.inference_mode()
     def read(self, batch: Batch, tally: Tally) -> None:
         """Run the batch; the tally grows."""
-        self.batch, self.tally = batch, tally
+        self.batch, self.tally, self.seen = batch, tally, 0
+        self.thread = threading.get_ident()  # an engine may call from another thread than the one that made this
         device = self.model.device
         ids = batch.ids.to(device)
         padding = None if batch.padding is None else batch.padding.to(device)
@@ -69,10 +72,13 @@ class Reader(Tap):
             else:
                 self.model(ids, padding)
         self.batch = self.tally = None
+        if self.seen != self.layers:
+            raise HeadwiseError(f"model: {self.seen} of its {self.layers} layers were seen to attend")
 
     def finish(self, call: Call) -> None:
         """The answers of one layer."""
         batch, tally, seen = self.batch, self.tally, call.received
+        self.seen += 1
         assert batch is not None
         assert tally is not None
         assert seen is not None

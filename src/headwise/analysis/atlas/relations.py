@@ -192,8 +192,8 @@ class _Reader:
     def _table(self, name: str, value: Any, where: str, known: set[str] | None) -> None:
         if not isinstance(value, dict):
             self.fail(name, where, "wanted a table")
-        for key in value if known is not None else ():
-            if key not in known:
+        for key in () if known is None else value:
+            if known is not None and key not in known:
                 self.fail(name, key, f"unknown field {key!r}, wanted one of {', '.join(sorted(known))}")
 
     def fail(self, name: str, word: str, problem: str) -> Any:

@@ -131,6 +131,8 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _finding(value: dict[str, Any]) -> Finding:
-    scored = {name: Scored(**value[name]) for name in ("held_out", "gain", "gain_over_position") if value[name]}
-    controls = value["controls"] and {name: Scored(**one) for name, one in value["controls"].items()}
-    return Finding(**{**value, **scored, "controls": controls})
+    for name in ("held_out", "gain", "gain_over_position"):
+        value[name] = None if value[name] is None else Scored(**value[name])
+    if value["controls"] is not None:
+        value["controls"] = {name: Scored(**one) for name, one in value["controls"].items()}
+    return Finding(**value)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -11,8 +12,9 @@ import torch
 
 from headwise.analysis.atlas.align import align
 from headwise.analysis.atlas.behaviours import knock_outs, repeated_tokens
-from headwise.analysis.atlas.corpora import check_corpora, chunks, sentences
+from headwise.analysis.atlas.corpora import CHUNK, check_corpora, chunks, sentences
 from headwise.analysis.atlas.counts import Partial, Total
+from headwise.analysis.atlas.engine import run_here
 from headwise.analysis.atlas.progress import Progress, file_facts
 from headwise.analysis.atlas.protocol import Settings, each_head, find
 from headwise.analysis.atlas.reader import MEASURES
@@ -37,6 +39,8 @@ class Way:
     address: str | None = None
     """Of a ray cluster; None: processes on this machine."""
     workers: int | None = None
+    name: str | None = None
+    """Of the model, where it was given by name: each worker opens it for itself."""
 
 
 def atlas(
@@ -56,47 +60,32 @@ def atlas(
     step: Step | None = None,
     command: str | None = None,
     limit: int | None = None,
+    chunk: int = CHUNK,
 ) -> Atlas:
     """Measure every head of `model` (or of the model of that name) on every relation, and write the atlas to `out`.
 
     `relations` names some of those shipped, or TOML files. `random` also runs the model with random weights;
-    `knockouts` sentences are read once for every head taken away; `limit` reads so many sentences at most.
+    `knockouts` sentences are read once for every head taken away; `limit` reads so many sentences at most;
+    `chunk` of them are the unit of work.
     """
     files = [Path(corpora)] if isinstance(corpora, str | Path) else [Path(one) for one in corpora]
     chosen = choose_relations(relations)
     check_corpora(files)
+    name = str(model) if isinstance(model, str | Path) else None
     model = _opened(model)
+    threads = torch.get_num_threads() if threads is None else threads
+    plan = Plan(chosen, seed=seed, random=random, threads=threads, limit=limit, chunk=chunk)
     place = None if out is None else Path(out)
     if place is not None:
         need_parquet()
         place.mkdir(parents=True, exist_ok=True)
-    threads = torch.get_num_threads() if threads is None else threads
-    plan = Plan(chosen, seed=seed, random=random, threads=threads, limit=limit)
-    begun = time.perf_counter()
-    facts = {
-        "model": identify(model)["fingerprint"],
-        "corpora": [file_facts(file) for file in files],
-        "relations": {name: repr_of(relation) for name, relation in chosen.items()},
-        "settings": {"seed": seed, "random": random, "limit": limit},
-    }
-    progress = Progress(place, facts)
+    work = _Work(model, plan, files, Way(engine, address, workers, name), knockouts, step or _silent)
+    progress = Progress(place, work.facts)
     if restart:
         progress.forget()
-    total = _count(model, plan, files, Way(engine, address, workers), progress, step or _silent)
-    counted = time.perf_counter() - begun
-    settings = Settings(seed=seed)
-    result = _result(model, plan, files, total, settings, knockouts, step or _silent)
-    about = {
-        "model": identify(model),
-        "corpora": facts["corpora"],
-        "relations": facts["relations"],
-        "settings": asdict(settings) | facts["settings"] | {"knockouts": knockouts, "threads": threads},
-        "engine": engine,
-        "seconds": round(counted, 1),
-        "command": command,
-        **result.about,
-    }
-    result = Atlas(about, result.relations, result.findings, result.profiles, result.cells, result.unaligned)
+    begun = time.perf_counter()
+    total = work.count(progress)
+    result = work.result(total, round(time.perf_counter() - begun, 1), command)
     if place is not None:
         result.save(place)
         progress.forget()
@@ -130,85 +119,120 @@ def _opened(model: Any) -> Any:
     return model.eval()
 
 
-def _count(model: Any, plan: Plan, files: Sequence[Path], way: Way, progress: Progress, step: Step) -> Total:
-    """Every chunk counted, those of an earlier run left out."""
-    count = sum(len(chunk.records) for chunk in chunks(files, limit=plan.limit))
-    stack = model.config.stacks["decoder" if model.config.encoder is None else "encoder"]
-    total = progress.load(stack.layers * stack.heads)
-    saved = time.perf_counter()
-    step("sentences", total.sentences + total.unaligned, count)
+@dataclass(frozen=True)
+class _Work:
+    """One atlas, from its corpora to its result."""
 
-    def take(part: Partial) -> None:
-        nonlocal saved
-        total.add(part)
-        step("sentences", total.sentences + total.unaligned, count)
-        if time.perf_counter() - saved > SAVE_EVERY:
-            progress.save(total)
-            saved = time.perf_counter()
+    model: Any
+    plan: Plan
+    files: Sequence[Path]
+    way: Way
+    knockouts: int
+    step: Step
 
-    try:
-        if way.engine == "ray":
+    @property
+    def mode(self) -> str:
+        """The stack that is read."""
+        return "decoder" if self.model.config.encoder is None else "encoder"
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """What must be the same for an atlas that was begun to continue."""
+        plan = self.plan
+        return {
+            "model": identify(self.model)["fingerprint"],
+            "corpora": [file_facts(file) for file in self.files],
+            "relations": {name: repr_of(relation) for name, relation in plan.relations.items()},
+            "settings": {"seed": plan.seed, "random": plan.random, "limit": plan.limit, "chunk": plan.chunk},
+        }
+
+    def count(self, progress: Progress) -> Total:
+        """Every chunk counted, those of an earlier run left out."""
+        count = sum(len(chunk.records) for chunk in chunks(self.files, limit=self.plan.limit))
+        stack = self.model.config.stacks[self.mode]
+        total = progress.load(stack.layers * stack.heads)
+        saved = time.perf_counter()
+        self.step("sentences", total.sentences + total.unaligned, count)
+
+        def take(part: Partial) -> None:
+            nonlocal saved
+            total.add(part)
+            self.step("sentences", total.sentences + total.unaligned, count)
+            if time.perf_counter() - saved > SAVE_EVERY:
+                progress.save(total)
+                saved = time.perf_counter()
+
+        try:
+            self._run(set(total.chunks), take)
+        finally:
+            if total.chunks:
+                progress.save(total)
+        return total
+
+    def _run(self, done: set[int], take: Callable[[Partial], None]) -> None:
+        if self.way.engine == "ray":
             from headwise.analysis.atlas.ray_engine import run_on_ray
 
-            run_on_ray(model, plan, files, set(total.chunks), take, way.address, way.workers)
-        elif way.engine == "local":
-            from headwise.analysis.atlas.engine import run_here
-
-            run_here(model, plan, files, set(total.chunks), take)
+            model = self.way.name or self.model
+            run_on_ray(model, self.plan, self.files, done, take, self.way.address, self.way.workers)
+        elif self.way.engine == "local":
+            run_here(self.model, self.plan, self.files, done, take)
         else:
-            raise HeadwiseError(f"engine: got {way.engine!r}, wanted local or ray")
-    finally:
-        if total.chunks:
-            progress.save(total)
-    return total
+            raise HeadwiseError(f"engine: got {self.way.engine!r}, wanted local or ray")
 
+    def result(self, total: Total, seconds: float, command: str | None) -> Atlas:
+        """The findings and the profiles, from what was counted."""
+        settings = Settings(seed=self.plan.seed)
+        relations = self.plan.relations
+        self.step("statistics", 0, 1)
+        findings = find(total, relations, self.model.config.stacks[self.mode].heads, settings)
+        cells = {row: Cells(int(own.pairs.sum()), *each_head(own, settings)) for row, own in total.rows.items()}
+        self.step("statistics", 1, 1)
+        profiles, knocked = self._profiles(total)
+        more = {"knockouts": self.knockouts, "threads": self.plan.threads}
+        about = {
+            "model": identify(self.model),
+            "corpora": self.facts["corpora"],
+            "relations": self.facts["relations"],
+            "settings": {**asdict(settings), **self.facts["settings"], **more},
+            "engine": self.way.engine,
+            "seconds": seconds,
+            "command": command,
+            "layers": self.model.config.stacks[self.mode].layers,
+            "heads": self.model.config.stacks[self.mode].heads,
+            "mode": self.mode,
+            **{name: getattr(total, name) for name in ("sentences", "words", "tokens", "documents", "unaligned")},
+            **knocked,
+        }
+        named = {name: {"about": one.about, "names": list(one.names)} for name, one in relations.items()}
+        return Atlas(about, named, findings, profiles, cells, [line for _, line in total.listed])
 
-def _result(
-    model: Any, plan: Plan, files: Sequence[Path], total: Total, settings: Settings, knockouts: int, step: Step
-) -> Atlas:
-    """The findings and the profiles, from what was counted."""
-    mode = "decoder" if model.config.encoder is None else "encoder"
-    stack = model.config.stacks[mode]
-    step("statistics", 0, 1)
-    findings = find(total, plan.relations, stack.heads, settings)
-    step("statistics", 1, 1)
-    cells: dict[tuple[str, int], Cells] = {}
-    for row, counts in total.rows.items():
-        cells[row] = Cells(int(counts.pairs.sum()), *each_head(counts, settings))
-    profiles = [{"layer": layer, "head": head} for layer in range(stack.layers) for head in range(stack.heads)]
-    measures = total.measures()
-    repeated = repeated_tokens(model, mode, settings.seed).reshape(-1, 2)
-    for at, profile in enumerate(profiles):
-        if measures is not None:
-            profile |= {name: round(float(measures[at, number]), 5) for number, name in enumerate(MEASURES)}
-        profile |= {"duplicate": round(float(repeated[at, 0]), 5), "induction": round(float(repeated[at, 1]), 5)}
-    about: dict[str, Any] = {
-        "layers": stack.layers,
-        "heads": stack.heads,
-        "mode": mode,
-        "sentences": total.sentences,
-        "words": total.words,
-        "tokens": total.tokens,
-        "documents": total.documents,
-        "unaligned": total.unaligned,
-    }
-    rows = _sample(model, files, plan, knockouts)
-    if rows:
+    def _profiles(self, total: Total) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """What each head does without labels, and how the loss without it was measured."""
+        stack = self.model.config.stacks[self.mode]
+        profiles: list[dict[str, Any]] = [
+            {"layer": layer, "head": head} for layer in range(stack.layers) for head in range(stack.heads)
+        ]
+        measures = total.measures()
+        repeated = repeated_tokens(self.model, self.mode, self.plan.seed).reshape(-1, 2)
+        for at, profile in enumerate(profiles):
+            if measures is not None:
+                profile |= {name: round(float(measures[at, number]), 5) for number, name in enumerate(MEASURES)}
+            profile |= {"duplicate": round(float(repeated[at, 0]), 5), "induction": round(float(repeated[at, 1]), 5)}
+        rows = _sample(self.model, self.files, self.plan, self.knockouts)
+        if not rows:
+            return profiles, {}
         done = 0
 
         def advance() -> None:
             nonlocal done
             done += 1
-            step("heads taken away", done, len(profiles))
+            self.step("heads taken away", done, len(profiles))
 
-        name, lost = knock_outs(model, mode, rows, settings.seed, advance)
-        about |= {"knockout": name, "knockout_sentences": len(rows)}
+        name, lost = knock_outs(self.model, self.mode, rows, self.plan.seed, advance)
         for profile, loss in zip(profiles, lost.ravel(), strict=True):
             profile["knockout"] = round(float(loss), 6)
-    named = {
-        name: {"about": relation.about, "names": list(relation.names)} for name, relation in plan.relations.items()
-    }
-    return Atlas(about, named, findings, profiles, cells, [line for _, line in total.listed])
+        return profiles, {"knockout": name, "knockout_sentences": len(rows)}
 
 
 def _sample(model: Any, files: Sequence[Path], plan: Plan, count: int) -> list[list[int]]:
@@ -216,7 +240,7 @@ def _sample(model: Any, files: Sequence[Path], plan: Plan, count: int) -> list[l
     found: list[list[int]] = []
     if not count:
         return found
-    for chunk in islice(chunks(files, limit=plan.limit), 8):
+    for chunk in islice(chunks(files, plan.chunk, plan.limit), 8):
         for _, sentence in sentences(chunk):
             aligned = align(model, sentence)
             if not isinstance(aligned, str) and 6 <= len(aligned.ids) <= 128:

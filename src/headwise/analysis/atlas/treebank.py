@@ -10,8 +10,7 @@ _PLAIN = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "dep
 _LEX = ("smwe", "lexcat", "lexlemma", "ss", "ss2", "wmwe", "wcat", "wlemma", "lextag")
 COLUMNS = {10: _PLAIN, 19: (*_PLAIN, *_LEX)}
 """How many columns there may be, and what they hold."""
-_KEPT = {"lemma": "lemma", "upos": "upos", "xpos": "xpos", "deprel": "deprel", "lexcat": "lexcat"}
-_KEPT |= {"ss": "supersense", "ss2": "function"}
+_KEPT = {name: name for name in ("lemma", "upos", "xpos", "deprel", "lexcat")} | {"ss": "supersense", "ss2": "function"}
 
 
 def read_tree(file: str, line: int, block: str, columns: int) -> Sentence:

@@ -10,7 +10,7 @@ import torch
 from headwise.analysis.atlas.align import align
 from headwise.analysis.atlas.batches import Item, batches
 from headwise.analysis.atlas.cases import CONTROLS, cases_of
-from headwise.analysis.atlas.corpora import Chunk, sentences
+from headwise.analysis.atlas.corpora import CHUNK, Chunk, sentences
 from headwise.analysis.atlas.counts import UNIT, Partial, Row, RowCounts
 from headwise.analysis.atlas.match import questions
 from headwise.analysis.atlas.reader import LENSES, MEASURES, Reader, Tally, random_twin
@@ -30,8 +30,40 @@ class Plan:
     """Whether to measure what heads do without labels."""
     threads: int | None = None
     """Of torch; the same everywhere, since a sum's last bits depend on how it is divided."""
+    chunk: int = CHUNK
+    """Sentences in the unit of work."""
     limit: int | None = None
     """Sentences that are read, at most."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The sentences of a chunk with their questions, before any model has read them."""
+
+    chunk: int
+    items: list[Item]
+    keys: dict[tuple[str, int, int], int]
+    """By relation, direction and block, the number under which answers are counted."""
+    unaligned: tuple[str, ...]
+    documents: int
+
+
+def prepare(model: Any, plan: Plan, chunk: Chunk, causal: bool) -> Prepared:
+    """Read, match and align the sentences of a chunk."""
+    random = np.random.default_rng([plan.seed, chunk.number])
+    keys: dict[tuple[str, int, int], int] = {}
+    items: list[Item] = []
+    unaligned: list[str] = []
+    for block, sentence in sentences(chunk):
+        asked = questions(sentence, plan.relations)
+        aligned = align(model, sentence)
+        if isinstance(aligned, str):
+            unaligned.append(f"{sentence.file}:{sentence.line}: {sentence.name}: {aligned}")
+            continue
+        cases = cases_of(aligned, asked, plan.relations, causal, random)
+        own = [keys.setdefault((case.relation, case.way, block), len(keys)) for case in cases]
+        items.append(Item(aligned, cases, own))
+    return Prepared(chunk.number, items, keys, tuple(unaligned), chunk.documents)
 
 
 class Worker:
@@ -47,7 +79,11 @@ class Worker:
 
     def work(self, chunk: Chunk) -> Partial:
         """What this chunk says."""
-        items, keys, unaligned = self._prepare(chunk)
+        return self.count(prepare(self.model, self.plan, chunk, self.reader.causal))
+
+    def count(self, prepared: Prepared) -> Partial:
+        """Run the sentences, and count how often each head and each control is right."""
+        items, keys = prepared.items, prepared.keys
         tally = self._tally(len(keys), self.plan.shuffle, self.plan.measures)
         twin = self._tally(len(keys), False, False) if self.twin is not None else None
         pad_id = self.model.config.pad_id or 0
@@ -60,32 +96,15 @@ class Worker:
         heads = {kind: counts.numpy() for kind, counts in kinds.items() if counts is not None}
         sums = None if tally.sums is None else np.rint(tally.sums.numpy() * UNIT).astype(np.int64)
         return Partial(
-            chunk=chunk.number,
+            chunk=prepared.chunk,
             rows=_rows(items, keys, heads),
             sums=sums,
             words=sum(len(item.aligned.units) for item in items),
             sentences=len(items),
             tokens=sum(len(item.aligned.ids) for item in items),
-            documents=chunk.documents,
-            unaligned=tuple(unaligned),
+            documents=prepared.documents,
+            unaligned=prepared.unaligned,
         )
-
-    def _prepare(self, chunk: Chunk) -> tuple[list[Item], dict[tuple[str, int, int], int], list[str]]:
-        """The sentences with their questions, and the keys under which answers are counted."""
-        random = np.random.default_rng([self.plan.seed, chunk.number])
-        keys: dict[tuple[str, int, int], int] = {}
-        items: list[Item] = []
-        unaligned: list[str] = []
-        for block, sentence in sentences(chunk):
-            asked = questions(sentence, self.plan.relations)
-            aligned = align(self.model, sentence)
-            if isinstance(aligned, str):
-                unaligned.append(f"{sentence.file}:{sentence.line}: {sentence.name}: {aligned}")
-                continue
-            cases = cases_of(aligned, asked, self.plan.relations, self.reader.causal, random)
-            own = [keys.setdefault((case.relation, case.way, block), len(keys)) for case in cases]
-            items.append(Item(aligned, cases, own))
-        return items, keys, unaligned
 
     def _tally(self, keys: int, shuffle: bool, measures: bool) -> Tally:
         shape = (keys, self.heads, len(LENSES))
@@ -116,8 +135,3 @@ def _rows(
         kinds = {kind: numbers[at] for kind, numbers in heads.items()}
         rows[row] = blocks, RowCounts(pairs[at], controls[at], kinds)
     return rows
-
-
-def pairs_of(chunk: Chunk, relations: Mapping[str, Relation]) -> list[tuple[Any, Any]]:
-    """The sentences of a chunk with their questions, without a model: for a dry run."""
-    return [(sentence, questions(sentence, relations)) for _, sentence in sentences(chunk)]

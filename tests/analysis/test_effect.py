@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -89,7 +88,7 @@ def test_the_final_vector_of_a_word_of_an_encoder() -> None:
         before = run()
         others = [without(model, 0, head, run) for head in (1, 2, 3, 0)]
         found = headwise.effect(model, text, [Knockout(0, 1)], word="they")
-    expected = [1 - float(np.dot(before, after) / (before.norm() * after.norm())) for after in others]
+    expected = [1 - float(before @ after / (before.norm() * after.norm())) for after in others]
     assert [found.moved, *found.others] == pytest.approx(expected, abs=1e-6)
     assert found.word == "they"
     whole = headwise.effect(model, text, [Cut(0, 1, 3, 0), Knockout(1, 0)])

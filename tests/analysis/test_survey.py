@@ -39,15 +39,15 @@ def test_each_kind_is_counted_under_its_name() -> None:
 
 
 def test_the_telling_look_goes_beyond_habit() -> None:
-    """Both heads look from them (9) at lions (4); one does from everywhere, the other only from there."""
+    """Both heads look from them (9) at lions (4); one from everywhere, the other from there and from lions itself."""
     everywhere, there = only(4), eye(0)
     there[9] = only(4)[9]
     found = survey(looking([everywhere, there], stream_of(TEXT, special=True)), "encoder")
     row = int(np.flatnonzero(found.rows == 9)[0])
     assert found.key[0, :, row].tolist() == [4, 4]
     assert found.weight[0, :, row].round(6).tolist() == [1, 1]
-    assert found.habit[0, :, row].round(6).tolist() == [1, 0]
-    assert found.telling[0, :, row].round(6).tolist() == [0, 1]
+    assert found.habit[0, :, row].round(6).tolist() == [1, 0.1]  # lions is one of the ten other words
+    assert found.telling[0, :, row].round(6).tolist() == [0, 0.9]
 
 
 def test_function_words_and_the_word_itself_are_no_candidates() -> None:

@@ -138,7 +138,7 @@ def _by_distance(parts: list[DistanceBias], queries: int) -> Bias:
     """The union of the distances that the calls knew; nought to words that came later, which nobody could see."""
     zero = max(part.zero for part in parts)
     after = max(queries, *(part.values.shape[1] - part.zero for part in parts))
-    whole = torch.zeros(parts[0].values.shape[0], zero + after, dtype=torch.float32)
+    whole = torch.zeros(parts[0].values.shape[0], zero + after, dtype=_dtype(parts[0].values))
     for part in parts:
         start = zero - part.zero
         whole[:, start : start + part.values.shape[1]] = part.values
@@ -151,8 +151,10 @@ def _dense_bias(calls: "list[Kept]", row: int, extent: Extent) -> Bias:
         if call.bias is None:
             blocks.append(np.zeros((1, 1, 1), dtype=np.float32))
         else:
-            blocks.append(_of_row(bias_tensor(call.bias, call.last - call.first, call.keys), row).float().cpu().numpy())
-    whole = np.zeros((max(map(len, blocks)), extent.all_queries, extent.all_keys), dtype=np.float32)
+            bias = _of_row(bias_tensor(call.bias, call.last - call.first, call.keys), row)
+            blocks.append(bias.to(_dtype(bias)).cpu().numpy())
+    sizes = max(map(len, blocks)), extent.all_queries, extent.all_keys
+    whole = np.zeros(sizes, dtype=np.result_type(*blocks))
     at = 0
     for call, block in zip(calls, blocks, strict=True):
         start = call.first_key - extent.first_key
@@ -164,6 +166,11 @@ def _dense_bias(calls: "list[Kept]", row: int, extent: Extent) -> Bias:
         line = np.concatenate([whole[:, -1], whole[:, 0, whole.shape[2] - whole.shape[1] + 1 :]], axis=1)
         return Bias(line, whole.shape[2] - 1)
     return Bias(np.ascontiguousarray(whole))
+
+
+def _dtype(x: Tensor) -> torch.dtype:
+    """What its numbers are kept in: float64 where they were, otherwise float32."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
 def _of_row(x: Tensor, row: int) -> Tensor:

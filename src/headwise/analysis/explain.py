@@ -51,7 +51,7 @@ def explain_trace(trace: Trace, wanted: Wanted, command: str = "", moved: Moved 
         overview=Overview(found.layers, KINDS, found.shares, len(found.rows), len(words)),
         word=word,
         why_word=why_word,
-        looks=tuple(looks[:LOOKS]),
+        looks=tuple(look for look in looks[:LOOKS] if look.weight > look.habit),
         why_head=why_head,
         merged=MERGED if several else None,
         table=_table(trace, layer, head, query, query - first, mode),
@@ -114,11 +114,14 @@ def _choose_head(trace: Trace, mode: str, wanted: Wanted, looks: Sequence[Look],
     if not fitting:
         return layer or found.layers[0], head or 0, "no head looks at another content word; this is the first"
     best = fitting[0]
-    least = f"{best.habit:.2f}" if best.habit >= 0.005 else "almost nothing"
     among = "all heads" if layer is None and head is None else f"the heads of layer {layer}"
     among = among if head is None else f"the heads with number {head}"
+    least = f"{best.habit:.2f}" if best.habit >= 0.005 else "almost nothing"
+    furthest = (
+        "it goes furthest beyond its habit" if best.weight > best.habit else "none goes beyond its habit, it nearly"
+    )
     reason = (
-        f"of {among} it goes furthest beyond its habit: weight {best.weight:.2f} on "
+        f"of {among} {furthest}: weight {best.weight:.2f} on "
         f"“{found.keys[best.word].text}”, where it gives {least} on average"
     )
     return best.layer, best.head, reason

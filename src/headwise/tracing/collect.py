@@ -45,20 +45,21 @@ class Kept:
 
 
 def keep(call: Call, inputs: bool, continues: bool) -> Kept:
-    """Copies of what will be looked at; what a continued call has in its cache is known already."""
+    """What will be looked at, copied where anybody else holds it; what a continued call has in its cache is known."""
     seen = call.received
     assert seen is not None
     new = seen.key.shape[2]
     if continues:
         new = 0 if call.mode == "cross" else seen.query.shape[2]
+    own = _copy if call.held else torch.Tensor.detach
     bias = seen.bias
     if isinstance(bias, DistanceBias):
         bias = DistanceBias(bias.values.detach(), bias.zero)
     return Kept(
-        query=_copy(seen.query),
-        key=_copy(seen.key[:, :, seen.key.shape[2] - new :]),
-        value=_copy(seen.value[:, :, seen.key.shape[2] - new :]),
-        mixed=_copy(seen.mixed),
+        query=own(seen.query),
+        key=own(seen.key[:, :, seen.key.shape[2] - new :]),
+        value=own(seen.value[:, :, seen.key.shape[2] - new :]),
+        mixed=own(seen.mixed),
         mask=seen.mask,
         bias=bias.detach() if isinstance(bias, Tensor) else bias,
         scale=seen.scale,

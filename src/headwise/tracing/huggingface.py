@@ -61,6 +61,9 @@ def load_library(path: str) -> tuple[nn.Module, Any]:
         from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
     except ImportError:
         raise UnsupportedError("transformers: not installed; pip install 'headwise[transformers]'") from None
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
     try:
         config = AutoConfig.from_pretrained(path, trust_remote_code=False)
         language = any("CausalLM" in name or "LMHead" in name for name in config.architectures or ())

@@ -26,11 +26,12 @@ def identify(model: nn.Module) -> dict[str, str]:
 def fingerprint(model: nn.Module) -> str:
     """A hash of the names, shapes and first numbers of all parameters: the same for the same weights, and quick."""
     digest = hashlib.blake2b(digest_size=12)
+    samples = [torch.zeros(0)]
     for name, parameter in sorted(model.state_dict(keep_vars=True).items()):
         digest.update(f"{name} {tuple(parameter.shape)}".encode())
-        sample = parameter.detach().reshape(-1)[:_SAMPLE] if parameter.is_floating_point() else None
-        if sample is not None and not parameter.is_meta:
-            digest.update(sample.double().cpu().numpy().tobytes())
+        if not parameter.is_meta:
+            samples.append(parameter.detach().reshape(-1)[:_SAMPLE].cpu())
+    digest.update(torch.cat(samples).double().numpy().tobytes())
     return digest.hexdigest()
 
 

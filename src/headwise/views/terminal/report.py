@@ -12,14 +12,20 @@ from rich.text import Text
 from headwise.views.explanation import Explanation, Moved, MovedText
 from headwise.views.terminal.overview import overview, sentence
 from headwise.views.terminal.style import ASCII, UNICODE, Glyphs, long_bar, safe, visible, wrapped_vector
-from headwise.views.terminal.worked import all_heads, divisor, looks, part_title, worked_table
+from headwise.views.terminal.worked import WIDE, all_heads, divisor, looks, part_title, query_line, worked_table
+
+LINE = 72
+"""Columns that a line of the receipt needs, with what is allowed and where."""
+NARROWEST = 48
+"""Columns that the tables need; a narrower terminal wraps their lines, so that no number is cut."""
 
 
 def show(explanation: Explanation, console: Console, full: bool = False) -> None:
     """Print everything; vectors are shortened unless `full`."""
     glyphs = ASCII if console.options.ascii_only else UNICODE
+    console.width = max(console.width, NARROWEST)
     for part in _parts(explanation, console.width, full, glyphs):
-        console.print(part, highlight=False, soft_wrap=False)
+        console.print(part, highlight=False)
 
 
 def _parts(explanation: Explanation, width: int, full: bool, glyphs: Glyphs) -> Iterator[RenderableType]:
@@ -30,20 +36,25 @@ def _parts(explanation: Explanation, width: int, full: bool, glyphs: Glyphs) -> 
     yield from overview(explanation, width, glyphs)
     yield ""
     yield part_title(f"From “{word}”", f" ({explanation.why_word}), the heads that look most tellingly at another word")
-    yield looks(explanation, glyphs) if explanation.looks else Text("No head looks at another content word.")
+    yield (
+        looks(explanation, width, glyphs)
+        if explanation.looks
+        else Text("No head looks at another content word beyond its habit.")
+    )
     yield Text("by habit: what the head gives there on average, from the other words", style="bright_black")
     yield ""
     yield part_title(f"Layer {table.layer}, head {table.head}", f": {explanation.why_head}.")
     yield Text(_how(explanation, glyphs))
+    yield query_line(table, width, glyphs)
     yield from worked_table(explanation, width, full, glyphs)
     yield ""
     yield from _heads(explanation, width, glyphs)
     if full:
         yield from _whole_vectors(explanation, width, glyphs)
     if explanation.moved is not None:
-        yield from moved(explanation.moved, glyphs)
+        yield from moved(explanation.moved, width, glyphs)
         yield ""
-    yield from _receipt(explanation, glyphs)
+    yield from _receipt(explanation, width)
 
 
 def _how(explanation: Explanation, glyphs: Glyphs) -> str:
@@ -97,26 +108,27 @@ def _whole_vectors(explanation: Explanation, width: int, glyphs: Glyphs) -> Iter
     yield ""
 
 
-def moved(shown: Moved, glyphs: Glyphs) -> Iterator[RenderableType]:
+def moved(shown: Moved, width: int, glyphs: Glyphs) -> Iterator[RenderableType]:
     """How the word's vector moved in each text, and the similarity of the two."""
     more = ": its similarity (cosine) to each other word, before the first layer and after the last"
     yield part_title(f"How “{safe(shown.word)}” moved", more)
     for text in shown.texts:
         yield Text(f"“{safe(text.text)}”", style="italic")
-        yield _similarities(text, glyphs)
+        yield _similarities(text, width, glyphs)
     yield Text(
         f"The two vectors of “{safe(shown.word)}”: similarity {shown.before:.3f} before, {shown.after:.3f} after."
     )
 
 
-def _similarities(text: MovedText, glyphs: Glyphs) -> Grid:
+def _similarities(text: MovedText, width: int, glyphs: Glyphs) -> Grid:
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False, header_style="bright_black", show_edge=False)
-    grid.add_column("word", max_width=20, overflow="ellipsis", no_wrap=True)
+    bar = 12 if width >= WIDE else 3
+    grid.add_column("word", max_width=20 if width >= WIDE else 10, overflow="ellipsis", no_wrap=True)
     grid.add_column("before", no_wrap=True)
     grid.add_column("after", no_wrap=True)
     grid.add_column("change", justify="right", no_wrap=True)
     for word, before, after in zip(text.words, text.before, text.after, strict=True):
-        cells = [f"{value:6.3f} {long_bar(float(value), 12, glyphs)}" for value in (before, after)]
+        cells = [f"{value:6.3f} {long_bar(float(value), bar, glyphs)}" for value in (before, after)]
         grid.add_row(safe(word), *cells, f"{after - before:+.3f}")
     return grid
 
@@ -134,15 +146,19 @@ def _summed_up(unchecked: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _receipt(explanation: Explanation, glyphs: Glyphs) -> Iterator[RenderableType]:
+def _receipt(explanation: Explanation, width: int) -> Iterator[RenderableType]:
     """What was compared with what the model computed, and how far apart it was at most."""
     yield part_title("Receipt", ": what is shown against what the model computed, the largest difference anywhere")
     grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    for _ in range(5 if width >= LINE else 3):
+        grid.add_column(no_wrap=True)
     for check in explanation.receipt:
         exact = "bit for bit" if check.error == 0 else f"{check.error:.1e}"
         verdict = "ok" if check.ok else "WRONG"
         limit = f"allowed {check.allowed:.1e}" if np.isfinite(check.allowed) else ""
-        grid.add_row(Text(verdict, style="green" if check.ok else "bold red"), check.check, exact, limit, check.where)
+        cells = (check.check, exact, limit, check.where)
+        verdict = Text(verdict, style="green" if check.ok else "bold red")
+        grid.add_row(verdict, *(cells if width >= LINE else cells[:2]))
     yield grid
     for missing in _summed_up(explanation.unchecked):
         yield Text(f"not checked: {safe(missing)}", style="yellow")

@@ -53,10 +53,8 @@ def main() -> None:
             camera.shoot(f"phone-{scheme}", 360, 740, scheme)
         Camera(browser, sentence, "#step=5").shoot("steps", 1440, 1130, view="table")
         camera.shoot("joined", 1440, 1130, view="joined")
-        page = written(
-            Path(folder) / "written.html", "The lion saw the kids, and the kids", "--model", "smollm2", "--write", "8"
-        )
-        Camera(browser, page).shoot("written", 1440, 1130)
+        own = written(Path(folder) / "own.html", LION, "--model", "smollm2", "--write", "8")
+        Camera(browser, own, "#layer=13&head=8&word=9&picture=word").shoot("written", 1440, 1130)
         browser.close()
 
 

@@ -1,7 +1,7 @@
 /** All heads: a small picture of each, by layer or sorted by how it looks and how much it wrote. */
 
 import { scoresOf, weightsOf } from "./attention.js";
-import { masked, ramps, share } from "./colour.js";
+import { ink, masked, ramps, share } from "./colour.js";
 import { choice, fill, h, number, percent, rove, stepBy } from "./dom.js";
 import { KINDS, kindsOf, meanWritten, sharesOf } from "./kinds.js";
 import { merge, mergeRow, shown } from "./units.js";
@@ -250,9 +250,10 @@ export class Heads {
       const [x, y] = [own.left - box.left + this.area.scrollLeft, own.top - box.top + this.area.scrollTop];
       const canvas = button.querySelector("canvas");
       if (canvas) paint.image(canvas, [0, 0, canvas.width, canvas.height], [x, y, own.width, own.height]);
+      paint.frame(x, y, own.width, own.height, ink("line"));
       const label = button.querySelector(".amount, .best")?.textContent;
       if (label) paint.text(label, x + own.width / 2, canvas ? y + own.height + 9 : y + own.height / 2, { size: 10, align: "center" });
-      if (button.getAttribute("aria-pressed") === "true") paint.frame(x, y, own.width, own.height, "#c25e00", 2);
+      if (button.getAttribute("aria-pressed") === "true") paint.frame(x, y, own.width, own.height, ink("key"), 2);
     }
     for (const name of this.area.querySelectorAll(".names span, .name")) {
       const own = name.getBoundingClientRect();

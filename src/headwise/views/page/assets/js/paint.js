@@ -15,7 +15,9 @@ const SANS = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Ar
 const SERIF = '"Iowan Old Style", "Palatino Linotype", Palatino, Georgia, "Noto Serif", serif';
 
 /** Pictures of so many numbers become shapes in SVG, and stay sharp at any size; larger ones are embedded as they are. */
-const SHARP = 65536;
+const SHARP = 10000;
+/** Around the whole picture. */
+const MARGIN = 12;
 
 /** @implements {Painter} */
 export class CanvasPainter {
@@ -167,11 +169,11 @@ export class SvgPainter {
 
   /** The whole file. @param {string} title */
   finish(title) {
-    const { width, height } = this;
-    return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">` +
+    const [width, height] = [this.width + 2 * MARGIN, this.height + 2 * MARGIN];
+    return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="${-MARGIN} ${-MARGIN} ${width} ${height}">` +
       `<title>${safe(title)}</title><defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">` +
       `<path d="M0 0V6" stroke="${safe(ink("hatch"))}" stroke-width="2"/></pattern></defs>` +
-      `<rect width="100%" height="100%" fill="${safe(ink("card"))}"/>${this.parts.join("")}</svg>`;
+      `<rect x="${-MARGIN}" y="${-MARGIN}" width="100%" height="100%" fill="${safe(ink("card"))}"/>${this.parts.join("")}</svg>`;
   }
 }
 

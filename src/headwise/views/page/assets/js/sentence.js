@@ -1,7 +1,7 @@
 /** The sentence: from the chosen word, lines to the words it looks at, or from those that look at it. */
 
 import { choice, fill, h, number, rove, svg } from "./dom.js";
-import { ramps, share } from "./colour.js";
+import { ink, ramps, share } from "./colour.js";
 import { chosenUnit, weightsOfUnit } from "./look.js";
 import { directionOf, shown } from "./units.js";
 
@@ -252,7 +252,8 @@ export class Sentence {
       const [x, y] = [own.left - box.left, own.top - box.top];
       if (element.style.backgroundColor) paint.rect(x, y, own.width, own.height, element.style.backgroundColor);
       const size = parseFloat(style.fontSize);
-      paint.text(element.textContent ?? "", x + own.width / 2, y + own.height / 2, { size, fill: style.color, align: "center", serif: true });
+      paint.text(element.textContent ?? "", x + own.width / 2, y + own.height / 2, { size, fill: style.color, align: "center", serif: !element.classList.contains("special") });
+      if (element.classList.contains("asked")) paint.frame(x, y, own.width, own.height, ink("query"), 2);
       if (element.dataset.weight) {
         paint.text(element.dataset.weight, x + own.width / 2, y + own.height + 8, { size: 11, align: "center" });
       }

@@ -1,5 +1,6 @@
 /** The worked table: every step for one word and one head, unfolding left to right. */
 
+import { ink } from "./colour.js";
 import { choice, fill, h, number } from "./dom.js";
 import { originOf, Provenance } from "./provenance.js";
 import { STEPS } from "./state.js";
@@ -309,6 +310,15 @@ export function exportTable(paint, area) {
     const { x, y, width, height } = place(canvas);
     paint.image(canvas, [0, 0, canvas.width, canvas.height], [x, y, width, height]);
   }
+  for (const row of area.querySelectorAll(".worked tr")) {
+    const { x, y, width, height } = place(row);
+    paint.line(x, y + height, x + width, y + height, ink("line"));
+  }
+  for (const bar of /** @type {NodeListOf<HTMLElement>} */ (area.querySelectorAll(".bar"))) {
+    const { x, y, width, height } = place(bar);
+    paint.rect(x, y, width, height, ink("wash"));
+    paint.rect(x, y, width * Number(bar.style.getPropertyValue("--share")), height, ink("query"));
+  }
   const walker = document.createTreeWalker(area, NodeFilter.SHOW_TEXT);
   const range = document.createRange();
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
@@ -316,6 +326,7 @@ export function exportTable(paint, area) {
     range.selectNodeContents(node);
     const { x, y, height } = place(/** @type {any} */ (range));
     const style = getComputedStyle(/** @type {Element} */ (node.parentElement));
-    paint.text(node.textContent.trim(), x, y + height / 2, { size: parseFloat(style.fontSize), fill: style.color, bold: Number(style.fontWeight) >= 600 });
+    const serif = style.fontFamily.includes("Palatino");
+    paint.text(node.textContent.trim(), x, y + height / 2, { size: parseFloat(style.fontSize), fill: style.color, bold: Number(style.fontWeight) >= 600, serif });
   }
 }

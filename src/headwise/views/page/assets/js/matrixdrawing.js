@@ -34,7 +34,7 @@ export function scaleFor(values, lens) {
 export function layOut(grid, width, view) {
   const font = width < 420 ? 10.5 : 12;
   const [rows, columns] = [grid.rows.length, grid.columns.length];
-  const x = Math.min(width * 0.28, longest(grid.rows) * font * 0.58 + 14);
+  const x = Math.min(width * 0.28, longest(grid.rows) * font * 0.64 + 14);
   const y = BARS + Math.min(110, longest(grid.columns) * font * 0.5 + 16);
   const room = width - x - 2 - Math.min(longest(grid.columns), 8) * font * 0.3;
   const [wide, tall] = [Math.min(LARGEST, room / columns), Math.min(LARGEST, TALLEST / rows)];

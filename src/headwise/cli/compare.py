@@ -69,10 +69,9 @@ def compare(
     except OSError as error:
         raise HeadwiseError(f"--out: {out}: {error.strerror}") from None
     found = _measure(wanted, show)
-    written = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
-    paths = _write(found, written, out)
+    paths = _write(found, out)
     if as_json:
-        sys.stdout.write(written)
+        sys.stdout.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
     else:
         _print(found)
     typer.echo(f"written: {', '.join(str(path) for path in paths)}", err=as_json)
@@ -137,17 +136,13 @@ def _progress(total: int) -> "Generator[Callable[[str], None]]":
         yield lambda what: bar.update(task, advance=1, description=what)
 
 
-def _write(found: Mapping[str, Any], written: str, out: Path) -> list[Path]:
+def _write(found: Mapping[str, Any], out: Path) -> list[Path]:
     """results.json and the pictures, each under a temporary name until it is whole."""
+    from headwise.checkpoints.save import write_json
     from headwise.views.comparison.pictures import draw_comparison, draw_sight
 
-    path, part = out / "results.json", out / ".results.json.part"
-    try:
-        part.write_text(written, encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-    paths = [path, *draw_comparison(found, out)]
+    write_json(out / "results.json", found)
+    paths = [out / "results.json", *draw_comparison(found, out)]
     return [*paths, *draw_sight(found["sees"], out)] if found["sees"] and found["sees"]["seen"] else paths
 
 

@@ -44,10 +44,11 @@ def draw_comparison(found: Mapping[str, Any], directory: Path, name: str = "comp
         lambda axes: _paths(axes, found),
     ]
 
-    def draw(plt: Any) -> Any:
+    def draw(new_figure: Callable[..., Any]) -> Any:
         columns = 3
         rows = -(-len(panels) // columns)
-        figure, grid = plt.subplots(rows, columns, figsize=(12, 3.3 * rows + 0.5), squeeze=False, layout="constrained")
+        figure = new_figure(figsize=(12, 3.3 * rows + 0.5), layout="constrained")
+        grid = figure.subplots(rows, columns, squeeze=False)
         for axes, panel in zip(grid.flat, panels, strict=False):
             panel(axes)
         for axes in grid.flat[len(panels) :]:
@@ -63,10 +64,10 @@ def draw_sight(found: Mapping[str, Any], directory: Path, name: str = "heads-and
     """Write name.png and name.svg: the words of one sentence, and what a head and filters see of them."""
     seen, words = found["seen"], found["words"]
 
-    def draw(plt: Any) -> Any:
-        height = 0.9 + 1.25 * len(seen)
-        size = (max(7.0, 0.62 * len(words) + 1.6), height)
-        figure, grid = plt.subplots(len(seen), 1, figsize=size, squeeze=False, layout="constrained", sharex=True)
+    def draw(new_figure: Callable[..., Any]) -> Any:
+        size = (max(7.0, 0.62 * len(words) + 1.6), 0.9 + 1.25 * len(seen))
+        figure = new_figure(figsize=size, layout="constrained")
+        grid = figure.subplots(len(seen), 1, squeeze=False, sharex=True)
         for axes, (mixer, own) in zip(grid[:, 0], seen.items(), strict=True):
             _strip(axes, mixer, own, words)
         grid[-1, 0].set_xticks(range(len(words)), words)
@@ -80,15 +81,13 @@ def _write(draw: Callable[[Any], Any], directory: Path, name: str) -> list[Path]
     """Both formats, each under a temporary name until it is whole."""
     try:
         import matplotlib
+        from matplotlib.figure import Figure
     except ImportError:
         raise HeadwiseError("the pictures need matplotlib: pip install 'headwise[plots]'") from None
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     paths: list[Path] = []
     settings: Any = PLAIN
     with matplotlib.rc_context(settings):
-        figure = draw(plt)
+        figure = draw(Figure)
         for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
             path, part = directory / f"{name}.{kind}", directory / f".{name}.{kind}.part"
             try:
@@ -97,7 +96,6 @@ def _write(draw: Callable[[Any], Any], directory: Path, name: str) -> list[Path]
             finally:
                 part.unlink(missing_ok=True)
             paths.append(path)
-        plt.close(figure)
     return paths
 
 

@@ -113,8 +113,12 @@ def sees(found: Mapping[str, Any], glyphs: Glyphs) -> Iterator[RenderableType]:
         cells = [_cell(own["values"][at], largest[mixer], glyphs) for mixer, own in seen.items()]
         grid.add_row(safe(word), *cells)
     yield grid
-    yield Text("head: the weight of each word; filter: what the word adds to its value; blank: it cannot see the word")
-    yield Text(f"recorded while the models read; off by at most {max(own['off'] for own in seen.values()):.1e}")
+    noun = safe(words[found["noun"]])
+    yield Text(
+        f"head: the weight of each word, of the head that looks at “{noun}” most; filter: what each word adds to it, "
+        "of the filter that the words move most; blank: out of its sight. "
+        f"Recorded while the models read; off by at most {max(own['off'] for own in seen.values()):.1e}."
+    )
     answers = "; ".join(
         f"{LOOKS[mixer].name} {max(own, key=lambda word: own[word])} {max(own.values()):.0%}"
         for mixer, own in found["answers"].items()

@@ -87,14 +87,15 @@ class Reader(Tap):
         )
         heads = slice(call.layer * self.heads, (call.layer + 1) * self.heads)
         words = batch.means.unsqueeze(1) @ (weights @ batch.members.unsqueeze(1))
-        self._count(batch, tally, words, heads, 0)
+        self.count(batch, tally, words, heads, 0)
         if tally.sums is not None:
             tally.sums[heads] += self._shares(batch, weights, words)
         weights *= self._norms(call, seen).unsqueeze(2)
         words = batch.means.unsqueeze(1) @ (weights @ batch.members.unsqueeze(1))
-        self._count(batch, tally, words, heads, 1)
+        self.count(batch, tally, words, heads, 1)
 
-    def _count(self, batch: Batch, tally: Tally, words: Tensor, heads: slice, lens: int) -> None:
+    def count(self, batch: Batch, tally: Tally, words: Tensor, heads: slice, lens: int) -> None:
+        """Add up which heads are right."""
         answers = answers_of(batch, words)[batch.case_row]
         tally.right[:, heads, lens].index_add_(0, batch.case_key, batch.right.gather(1, answers).int())
         if tally.shuffled is not None:

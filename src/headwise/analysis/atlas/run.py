@@ -15,6 +15,7 @@ from headwise.analysis.atlas.behaviours import knock_outs, repeated_tokens
 from headwise.analysis.atlas.corpora import CHUNK, check_corpora, chunks, sentences
 from headwise.analysis.atlas.counts import Partial, Total
 from headwise.analysis.atlas.engine import run_here
+from headwise.analysis.atlas.examples import Examples, find_examples, page_arrays, page_header
 from headwise.analysis.atlas.progress import Progress, file_facts
 from headwise.analysis.atlas.protocol import Settings, each_head, find
 from headwise.analysis.atlas.reader import MEASURES
@@ -24,6 +25,7 @@ from headwise.analysis.atlas.worker import Plan
 from headwise.errors import HeadwiseError
 from headwise.tracing.identity import identify
 from headwise.tracing.record import check_model
+from headwise.views.page.atlas import write_atlas_page
 
 SAVE_EVERY = 20.0
 """Seconds between the times at which progress is put on disk."""
@@ -88,6 +90,8 @@ def atlas(
     result = work.result(total, round(time.perf_counter() - begun, 1), command)
     if place is not None:
         result.save(place)
+        examples = work.examples()
+        write_atlas_page(page_header(result, examples), page_arrays(result, examples), place / "atlas.html")
         progress.forget()
     return result
 
@@ -157,10 +161,10 @@ class _Work:
         def take(part: Partial) -> None:
             nonlocal saved
             total.add(part)
-            self.step("sentences", total.sentences + total.unaligned, count)
             if time.perf_counter() - saved > SAVE_EVERY:
                 progress.save(total)
                 saved = time.perf_counter()
+            self.step("sentences", total.sentences + total.unaligned, count)
 
         try:
             self._run(set(total.chunks), take)
@@ -206,6 +210,13 @@ class _Work:
         }
         named = {name: {"about": one.about, "names": list(one.names)} for name, one in relations.items()}
         return Atlas(about, named, findings, profiles, cells, [line for _, line in total.listed])
+
+    def examples(self) -> Examples:
+        """Sentences for the page, read once more."""
+        self.step("examples", 0, 1)
+        found = find_examples(self.model, self.plan, chunks(self.files, self.plan.chunk, self.plan.limit))
+        self.step("examples", 1, 1)
+        return found
 
     def _profiles(self, total: Total) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """What each head does without labels, and how the loss without it was measured."""

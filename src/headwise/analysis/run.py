@@ -100,8 +100,9 @@ def _named(stream: Stream, text: Stream) -> Stream:
 def trace_library_text(model: Any, tokenizer: Any, text: str) -> Trace:
     """The trace of one text by a model of the transformers library."""
     _check_text(text)
-    encoded = tokenizer(text, return_tensors="pt", return_offsets_mapping=tokenizer.is_fast)
-    offsets = encoded.pop("offset_mapping", None)
+    asked = {"return_offsets_mapping": tokenizer.is_fast, "return_special_tokens_mask": True}
+    encoded = tokenizer(text, return_tensors="pt", **asked)
+    offsets, special = encoded.pop("offset_mapping", None), encoded.pop("special_tokens_mask")
     limit = getattr(model.config, "max_position_embeddings", 0)
     check_length(int(encoded["input_ids"].shape[1]), int(limit) if isinstance(limit, int) else 0)
     if getattr(model.config, "is_encoder_decoder", False):
@@ -109,8 +110,8 @@ def trace_library_text(model: Any, tokenizer: Any, text: str) -> Trace:
     with torch.inference_mode(), record(model, tokenizer=tokenizer) as recording:
         model(**encoded)
     trace = recording.trace
-    if offsets is None:
-        return trace
     name = next(iter(trace.streams))
-    stream = replace(trace.streams[name], text=text, offsets=offsets[0].numpy().astype(np.int64))
+    stream = replace(trace.streams[name], special=special[0].bool().numpy())
+    if offsets is not None:
+        stream = replace(stream, text=text, offsets=offsets[0].numpy().astype(np.int64))
     return replace(trace, streams={**trace.streams, name: stream})

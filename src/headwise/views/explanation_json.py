@@ -1,4 +1,4 @@
-"""An explanation as JSON, with full precision (docs/explain.md has the schema)."""
+"""An explanation as JSON, with full precision (docs/explanation.schema.json has the schema)."""
 
 import json
 from dataclasses import fields, is_dataclass

@@ -7,6 +7,7 @@ and Radev 2004). The heaviest is taken; every further one loses what it repeats 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from torch import Tensor
@@ -19,10 +20,13 @@ REPETITION = 0.5
 FEW_WORDS = 5
 """A sentence of fewer words is a heading or a fragment, and is taken only where there is nothing else."""
 
+_MARK = re.compile(r"^(?:[-*•]|\d+[.)])\s+")
+
 
 def extract(document: Sequence[str], count: int, encoder: Encoder) -> list[str]:
-    """The `count` most central sentences, in their order."""
-    full = [sentence for sentence in document if len(sentence.split()) >= FEW_WORDS] or list(document)
+    """The `count` most central sentences, in their order, without the marks of lists."""
+    plain = [_MARK.sub("", sentence) for sentence in document]
+    full = [sentence for sentence in plain if len(sentence.split()) >= FEW_WORDS] or plain
     if len(full) <= count:
         return full
     vectors = embed(full, encoder)

@@ -37,7 +37,8 @@ def end_of(text: str, count: int) -> int | None:
             found += 1
             if found == count:
                 return len(text[: match.end()].rstrip())
-    return len(text.rstrip()) if found == count - 1 and _closed(text) else None
+    # The last one may end without white space behind it, where the pattern does not see it.
+    return len(text) if found == count - 1 and not text[-1:].isspace() and _closed(text) else None
 
 
 def _closed(text: str) -> bool:

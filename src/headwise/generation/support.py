@@ -1,10 +1,11 @@
 """Support: which sentences of a summary the document bears out, by likeness of meaning and by names and numbers.
 
-The rule. Each sentence of the document is compared with the summary's sentence by the cosine of their embeddings. Those
-at least ALIKE are its witnesses. The sentence is supported when there is a witness, and every name and every number in
-it stands in one of the witnesses. A name is a word with a capital letter that does not open the sentence, or one with a
-capital or a digit inside (`GPU`, `BERT-2`); words are compared by their beginnings, so that a plural or a possessive
-counts. The rule finds what was made up; it does not understand, and a sentence that turns a true one round may pass it.
+The rule. Each sentence of the document is compared with the summary's sentence by the cosine of their embeddings. The
+sentence is supported when the most like one reaches ALIKE, and every name and every number in it stands in one of those
+that reach RELATED. A name is a word with a capital letter that opens no clause, or one with a capital or a digit
+inside (`GPU`, `BERT-2`); words are compared by their beginnings, so that a plural or a possessive counts, `CNN` stands
+where its words do, and 31 where thirty-one does. The rule finds what was made up; it does not understand, and a
+sentence that turns a true one round may pass it.
 """
 
 from __future__ import annotations
@@ -19,12 +20,25 @@ from torch import Tensor
 from headwise.generation.sentences import cut
 from headwise.transformer.model import Encoder
 
-ALIKE = 0.5
+ALIKE = 0.55
+"""The likeness from which on one sentence may bear out another; docs/summaries.md has the figures."""
+RELATED = 0.3
+"""The likeness from which on a sentence is about the same thing, and its names and numbers count."""
 LONGEST = 200
 """Tokens of a sentence that are embedded at once; the model was trained on sentences."""
 _NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
 _WORD = re.compile(r"[^\W_]+(?:[-'’.][^\W_]+)*")
 _INSIDE = re.compile(r".*[^\W\d_].*[A-Z]|.*[A-Z].*[A-Z]|.*\d")
+_OPENS = re.compile(r"(?:^|[.?!:;\"“])[^\w(]*$")
+_INITIALS = re.compile(r"([A-Z]{3,})s?")
+_ONES = [
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+]  # fmt: skip
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_WRITTEN = re.compile(
+    rf"\b(?:({'|'.join(_TENS)})(?:[- ]({'|'.join(_ONES[1:10])}))?|({'|'.join(_ONES)}))\b", re.IGNORECASE
+)
 
 
 class Judged(NamedTuple):
@@ -37,7 +51,7 @@ class Judged(NamedTuple):
     """The sentence of the document that is most like it."""
     likeness: float = 0.0
     missing: tuple[str, ...] = ()
-    """Names and numbers that no witness has."""
+    """Names and numbers that no related sentence has."""
 
 
 def judge(summary: Sequence[str], document: Sequence[str], encoder: Encoder) -> list[Judged]:
@@ -52,31 +66,44 @@ def judge(summary: Sequence[str], document: Sequence[str], encoder: Encoder) -> 
 
 def _judge_one(sentence: str, document: Sequence[str], likeness: Tensor) -> Judged:
     best = int(likeness.argmax())
-    witnesses = [text for text, alike in zip(document, likeness.tolist(), strict=True) if alike >= ALIKE]
-    missing = tuple(token for token in names_and_numbers(sentence) if not _stands_in(token, witnesses))
-    supported = bool(witnesses) and not missing
-    return Judged(sentence, supported, document[best], float(likeness[best]), missing if witnesses else ())
+    nearest = float(likeness[best])
+    if nearest < ALIKE:
+        return Judged(sentence, False, document[best], nearest)
+    related = [text for text, alike in zip(document, likeness.tolist(), strict=True) if alike >= RELATED]
+    missing = tuple(token for token in names_and_numbers(sentence) if not _stands_in(token, related))
+    return Judged(sentence, not missing, document[best], nearest, missing)
 
 
 def names_and_numbers(sentence: str) -> list[str]:
-    """What cannot be said in other words: numbers, and words that are written like names."""
-    numbers = _NUMBER.findall(sentence)
-    words = _WORD.findall(sentence)
-    names = [word for place, word in enumerate(words) if _INSIDE.match(word) or (place and word[:1].isupper())]
+    """What cannot be said in other words: words that are written like names, and numbers in digits."""
+    words = [(match[0], _OPENS.search(sentence[: match.start()]) is not None) for match in _WORD.finditer(sentence)]
+    names = [word for word, opens in words if _INSIDE.match(word) or (not opens and word[:1].isupper())]
     kept = [name for name in names if name != "I" and not _NUMBER.fullmatch(name)]
-    return list(dict.fromkeys([*kept, *numbers]))
+    return list(dict.fromkeys([*kept, *_NUMBER.findall(sentence)]))
 
 
-def _stands_in(token: str, witnesses: Sequence[str]) -> bool:
+def _stands_in(token: str, texts: Sequence[str]) -> bool:
     if _NUMBER.fullmatch(token):
-        wanted = _plain_number(token)
-        return any(wanted == _plain_number(number) for text in witnesses for number in _NUMBER.findall(text))
+        return any(_plain_number(token) in _numbers(text) for text in texts)
     stem = re.split(r"['’]", token.casefold())[0]
-    return any(
-        word.startswith(stem) or (len(word) > 3 and stem.startswith(word))
-        for text in witnesses
-        for word in map(str.casefold, _WORD.findall(text))
+    words = [[word.casefold() for word in _WORD.findall(text)] for text in texts]
+    if any(word.startswith(stem) or (len(word) > 3 and stem.startswith(word)) for text in words for word in text):
+        return True
+    initials = _INITIALS.fullmatch(token)
+    return initials is not None and any(
+        initials[1].casefold() in "".join(part[0] for word in text for part in re.split("[-'’.]", word) if part)
+        for text in words
     )
+
+
+def _numbers(text: str) -> set[str]:
+    """The numbers of a text, in digits and, up to ninety-nine, in words."""
+    found = {_plain_number(number) for number in _NUMBER.findall(text)}
+    for ten, one, alone in _WRITTEN.findall(text):
+        words = [word.lower() for word in (ten, one, alone)]
+        tens = 10 * (2 + _TENS.index(words[0])) if ten else 0
+        found.add(str(tens + sum(_ONES.index(word) for word in words[1:] if word)))
+    return found
 
 
 def _plain_number(number: str) -> str:

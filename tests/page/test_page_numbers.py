@@ -114,6 +114,8 @@ def test_all_heads_together(request: pytest.FixtureRequest, show: Any, name: str
         assert float(row["length"]) == six(np.linalg.norm(part))
     page.tab.locator("#joined td[data-what='written'][data-key='1'] canvas").click(position={"x": 1, "y": 4})
     assert result(page, "joined") == six(joined.parts[1, 0])
+    page.tab.locator("#joined td[data-what='length'][data-key='1']").click()
+    assert result(page, "joined") == six(np.linalg.norm(joined.parts[1]))
     page.tab.locator("#joined td[data-what='result'] canvas").click(position={"x": 1, "y": 4})
     assert result(page, "joined") == six(joined.result[0])
 

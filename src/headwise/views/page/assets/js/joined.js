@@ -78,7 +78,7 @@ export class Joined {
     const rows = this.parts.map((part) => h("tr", { className: part.head === state.head ? "current" : "" }, h("th", { scope: "row" }, String(part.head)),
       this.#cell("z", part.at, strip(part.z, mostZ, `z of head ${part.head}`)),
       known && [this.#cell("weight", part.at, this.#block(part.at)), this.#cell("written", part.at, strip(/** @type {Float64Array} */ (part.written), mostWritten, `what head ${part.head} writes`, "long"))],
-      most > 0 && h("td", { className: "weights" }, h("span", { className: "bar", style: { "--share": String((part.length ?? 0) / most) } }), h("span", { className: "figure" }, number(part.length ?? 0)))));
+      most > 0 && this.#length(part, most)));
     const side = h("div", { className: "joinedz", "aria-hidden": "true" }, this.parts.map((part) => {
       const one = strip(part.z, mostZ, `z of head ${part.head}`);
       one.classList.toggle("current", part.head === state.head);
@@ -115,7 +115,7 @@ export class Joined {
       if (!line) return [];
       const [what, name, numbers] = /** @type {[string, string, Float64Array]} */ (line);
       return [h("tr", { className: what }, h("th", { scope: "row", colSpan: 3 }, name), this.#cell(what, 0, strip(numbers, typical([numbers]), name, "long")),
-        measured && h("td", { className: "weights" }, number(norm(numbers))))];
+        measured && h("td", { className: "length" }, number(norm(numbers))))];
     });
   }
 
@@ -131,7 +131,14 @@ export class Joined {
     return canvas;
   }
 
-  /** @param {string} what @param {number} at @param {Node} content */
+  /** How much a head wrote; where it comes from can be shown where W_O is here. @param {Part} part @param {number} most */
+  #length({ at, length, written }, most) {
+    const bar = h("span", { className: "bar", style: { "--share": String((length ?? 0) / most) } });
+    const content = [bar, h("span", { className: "figure" }, number(length ?? 0))];
+    return written ? this.#cell("length", at, content) : h("td", { className: "length" }, content);
+  }
+
+  /** @param {string} what @param {number} at @param {Node | Node[]} content */
   #cell(what, at, content) {
     return h("td", { className: what, tabIndex: -1, data: { what, key: String(at) } }, content);
   }
@@ -176,6 +183,16 @@ export class Joined {
     if (what === "bias" && bias) return vector("bias of W_O", "b", bias.values, "Added once, after all heads.");
     if (what === "rest" && this.rest) return vector("other heads", "r", this.rest, "The layer's output minus the heads shown and the bias.");
     if (what === "result" && this.result) return this.#resultOrigin(column, bias?.values[column] ?? 0);
+    if (what === "length") {
+      return {
+        title: `How much head ${part.head} wrote`,
+        lead: "The length of z · W_O: the root of the sum of the squares of its numbers.",
+        names: ["i", "(z · W_O)ᵢ", "its square"],
+        rows: Array.from(part.written, (one, at) => [at, one, one * one]),
+        result: norm(part.written),
+        sum: "√ Σ (z · W_O)ᵢ²",
+      };
+    }
     return {
       title: `(z · W_O)[${column}] of head ${part.head}`,
       lead: "Each number of z times the number of W_O in its row and this column, all added.",

@@ -61,7 +61,8 @@ def test_two_processes_learn_what_one_learns(tmp_path: Path, alone: Path, sharde
     assert losses(tmp_path / "two") == pytest.approx(losses(alone), abs=2e-5)
     one, both = weights(alone / "last"), weights(tmp_path / "two" / "last")
     assert one.keys() == both.keys()
-    for name in one:
+    # A key's bias adds the same to every score of a row, so its gradient is rounding alone, which AdamW makes large.
+    for name in [name for name in one if not name.endswith("k_proj.bias")]:
         torch.testing.assert_close(both[name], one[name], rtol=0, atol=1e-4)
     # The finished run is not begun again, and its checkpoint is a model like any other.
     assert two(recipe, tmp_path / "two").returncode == 0

@@ -14,11 +14,10 @@ import numpy as np
 import torch
 
 from headwise.errors import TrainingError
-from headwise.training.attend import written_out
 from headwise.training.distributed import Processes, clip
 from headwise.training.evaluate import evaluate
 from headwise.training.layouts import IGNORED, Batch, Rows
-from headwise.training.learner import Learner
+from headwise.training.learner import Learner, choose_kernels
 from headwise.training.metrics import Metrics
 from headwise.training.model import make_model
 from headwise.training.optimiser import learning_rate, make_optimiser
@@ -38,9 +37,7 @@ class Loop:
         self.recipe, self.prepared, self.out, self.processes, self.shown = recipe, prepared, out, processes, shown
         self.model: Any = make_model(recipe, prepared.tokenizer).to(processes.device)
         self.half = in_bfloat16(recipe, processes.device)
-        if self.half and processes.device.type == "cpu":
-            for place in self.model.attentions():
-                place.module.kernel = written_out
+        choose_kernels(self.model, self.half)
         self.learner = processes.wrap(Learner(self.model, recipe.optimiser.label_smoothing), recipe.sharded)
         self.optimiser = make_optimiser(self.model, recipe.optimiser)
         # Each process drops other numbers.

@@ -4,12 +4,14 @@ Memory grows with the length and not with its square, forward and backward; keys
 """
 
 import math
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn.functional import dropout as drop
 from torch.utils.checkpoint import checkpoint
 
+from headwise.attention.blocks_gradient import Terms, gradients
 from headwise.attention.equation import attention_steps
 from headwise.attention.fused import sdpa
 from headwise.attention.masks import Mask
@@ -33,17 +35,57 @@ def blocks(
     dropout: float,
 ) -> Tensor:
     """softmax(QKᵀ·scale + bias, masked)·V, a block of queries at a time."""
-    queries, keys = query.shape[2], key.shape[2]
-    if not queries or not keys:
+    if not query.numel() or not key.shape[2]:
         return attention_steps(query, key, value, mask, bias, scale, dropout).mixed
     graded = torch.is_grad_enabled()
     trained = graded and _is_trained(bias)
     learning = trained or (graded and (query.requires_grad or key.requires_grad or value.requires_grad))
     if mask.window is not None and mask.window <= 4 * KEYS and not dropout and not trained:
         return _within_window(query, key, value, mask, bias, scale)
+    if learning and not trained and not dropout and _runs_as_written():
+        terms = Terms(mask, bias, scale, (QUERIES, KEYS))
+        return cast(Tensor, _WithGradient.apply(query, key, value, terms))
+    return _by_blocks(query, key, value, mask, bias, scale, dropout, learning)[0]
+
+
+class _WithGradient(torch.autograd.Function):
+    """Keeps the inputs, the output and one number a row; the way back computes the weights again."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, terms: Terms) -> Tensor:
+        mixed, logs = _by_blocks(query, key, value, terms.mask, terms.bias, terms.scale, 0.0, learning=False)
+        ctx.save_for_backward(query, key, value, mixed, logs)
+        ctx.terms = terms
+        return mixed
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *pulled: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
+        query, key, value, mixed, logs = ctx.saved_tensors
+        found = gradients(query, key, value, mixed, logs, pulled[0], ctx.terms)
+        return (*(x.to(query.dtype) for x in found), None)
+
+
+def _runs_as_written() -> bool:
+    """Neither compiled nor mapped: there autograd follows the plain operations instead."""
+    return not torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()  # pyright: ignore
+
+
+def _by_blocks(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Mask,
+    bias: Tensor | DistanceBias | None,
+    scale: float,
+    dropout: float,
+    learning: bool,
+) -> tuple[Tensor, Tensor]:
+    """The mixed values, and the logarithm of each row's sum; `learning`: blocks are computed again on the way back."""
+    queries, keys = query.shape[2], key.shape[2]
     # The tensors are split once: the gradient of a piece is a piece, where that of a slice is as long as the whole.
     pieces = list(zip(key.split(KEYS, dim=2), value.split(KEYS, dim=2), strict=True))
-    mixed: list[Tensor] = []
+    done: list[tuple[Tensor, Tensor]] = []
     for first, part in zip(range(0, queries, QUERIES), query.split(QUERIES, dim=2), strict=True):
         rows = (first, first + part.shape[2])
         start, stop = mask.reach(*rows, queries, keys)
@@ -52,10 +94,11 @@ def blocks(
         arguments = (part, near, value.shape[3], mask, bias, scale, dropout, rows, first_piece * KEYS, (queries, keys))
         if learning:
             # The scores of a block are computed again on the way back instead of being kept.
-            mixed.append(checkpoint(_block_of_queries, *arguments, use_reentrant=False, preserve_rng_state=dropout > 0))
+            done.append(checkpoint(_block_of_queries, *arguments, use_reentrant=False, preserve_rng_state=dropout > 0))
         else:
-            mixed.append(_block_of_queries(*arguments))
-    return torch.cat(mixed, dim=2)
+            done.append(_block_of_queries(*arguments))
+    mixed, logs = zip(*done, strict=True)
+    return torch.cat(mixed, dim=2), torch.cat(logs, dim=2)
 
 
 def _within_window(
@@ -88,7 +131,7 @@ def _block_of_queries(
     rows: tuple[int, int],
     start: int,
     sizes: tuple[int, int],
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
     """One block of queries against the keys in reach, piece by piece: the largest score, the sum, the mix so far."""
     batch, heads, count, dim = query.shape
     kind, exact = query.dtype, _working(query.dtype)
@@ -117,7 +160,9 @@ def _block_of_queries(
         weights = drop(weights, dropout).reshape(*together, near)
         mixed = mixed * decay + (weights @ value.to(exact)).reshape(batch, heads, count, width)
         largest = highest
-    return (mixed / total.masked_fill(total == 0, 1)).to(kind)
+    nothing = total == 0
+    logs = (largest + total.log()).masked_fill(nothing, math.inf)
+    return (mixed / total.masked_fill(nothing, 1)).to(kind), logs.detach()
 
 
 def _working(kind: torch.dtype) -> torch.dtype:

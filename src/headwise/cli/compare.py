@@ -52,10 +52,10 @@ def compare(
         str | None, typer.Option(help="The sentence for heads beside filters, in the words of agreement.")
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(help="Steps of every training.", show_default="300 to 800, by task")
+        int | None, typer.Option(help="Steps of every training.", show_default="200 to 800, by task")
     ] = None,
     longest: Annotated[int, typer.Option(help="Words of the longest text whose reading is measured.")] = 8192,
-    seed: Annotated[int, typer.Option(help="Another seed draws other weights and examples.")] = 0,
+    seed: Annotated[int, typer.Option(help="Another seed draws other weights and examples.", min=0, max=2**32)] = 0,
     out: Annotated[Path, typer.Option(help="The directory for results.json and the pictures.")] = Path("compared"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:

@@ -15,6 +15,8 @@ SIGNS = 96
 """The commonest signs; all others are one."""
 SHORTEST = 20_000
 """Signs a text must have, so that there is enough to learn from and to judge by."""
+LONGEST = 5_000_000
+"""Signs that are read of a file: far more than a training of minutes comes to see."""
 LITTLE = 10_000
 """Signs of the task with little data."""
 
@@ -36,9 +38,10 @@ def ordinary_text(path: Path | None) -> str:
             raise HeadwiseError("--text: this Python came without its help topics; wanted --text FILE") from None
         return "\n\n".join(topics[name] for name in sorted(topics))
     try:
-        text = path.read_bytes().decode("utf-8")
+        with path.open(encoding="utf-8") as file:
+            text = file.read(LONGEST)
     except UnicodeDecodeError as error:
-        raise HeadwiseError(f"{path}: byte {error.start} is not UTF-8") from None
+        raise HeadwiseError(f"{path}: is not UTF-8: {error.reason}") from None
     if len(text) < SHORTEST:
         raise HeadwiseError(f"{path}: got {len(text):,} characters, wanted at least {SHORTEST:,} to learn from")
     return text

@@ -169,7 +169,7 @@ def main() -> None:
         ways[f"{model} {asked.length}"] = lambda model=model: written(model, asked.length, asked.batch)
     table = Table("summary", "ROUGE-1", "ROUGE-2", "ROUGE-L", "words", "s a document")
     for name, way in ways.items():
-        summaries, seconds = kept.summaries(name, way, pairs, 8 * asked.batch)
+        summaries, seconds = kept.summaries(name, way, pairs, 4 * asked.batch)
         scores = [score(pair.targets, summary) for pair, summary in zip(pairs, summaries, strict=True)]
         figures: list[Any] = [f"{mean(column):.1f}" for column in zip(*scores, strict=True)]
         table.add(name, *figures, f"{mean(len(text.split()) for text in summaries):.1f}", f"{seconds:.3f}")

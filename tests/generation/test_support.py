@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import headwise
-from headwise.generation.extract import central
+from headwise.generation.extract import announces, heaviest
 from headwise.generation.support import judge, names_and_numbers
 
 STORY = [
@@ -89,7 +89,24 @@ def test_the_most_central_and_not_the_same_twice() -> None:
     vectors = torch.nn.functional.normalize(
         torch.tensor([[1.0, 0.2, 0.2], [1.0, 0.21, 0.2], [0.3, 1.0, 0.1], [0.2, 0.1, 1.0]]), dim=-1
     )
-    chosen = central(vectors @ vectors.T, 2)
+    likeness, none = vectors @ vectors.T, torch.zeros(4)
+    chosen = heaviest(likeness, none, 2)
     assert len({0, 1} & set(chosen)) == 1
     assert chosen[0] in (0, 1)
-    assert sorted(central(vectors @ vectors.T, 9)) == [0, 1, 2, 3]
+    assert sorted(heaviest(likeness, none, 9)) == [0, 1, 2, 3]
+    assert heaviest(likeness, torch.tensor([0.0, 0.0, 0.0, 1.0]), 1) == [3]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "found"),
+    [
+        ("Here we thus introduce a lamp.", True),
+        ("In short, the lamp shines.", True),
+        ("This article is about a lamp.", True),
+        ("The key findings are two.", True),
+        ('"Now we show the lamp," she said.', False),
+        ("Yesterday we shone a lamp at this papershop.", False),
+    ],
+)
+def test_sentences_that_announce(sentence: str, found: bool) -> None:
+    assert announces(sentence) is found

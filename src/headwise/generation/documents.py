@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from headwise.errors import HeadwiseError
+from headwise.errors import HeadwiseError, UnsupportedError
 
 HTML = (".html", ".htm", ".xhtml")
 MARKDOWN = (".md", ".markdown")
@@ -59,8 +59,10 @@ def _begins_as_html(text: str) -> bool:
 
 def readable_html(text: str) -> str:
     """What a reader sees of the main part of a page, parsed as browsers do, without navigation, scripts and forms."""
-    from selectolax.lexbor import LexborHTMLParser
-
+    try:
+        from selectolax.lexbor import LexborHTMLParser
+    except ImportError:
+        raise UnsupportedError("HTML: selectolax is not installed; pip install 'headwise[html]'") from None
     tree = LexborHTMLParser(text)
     for node in tree.css(_UNREAD):
         node.decompose()

@@ -61,10 +61,11 @@ def judge(summary: Sequence[str], document: Sequence[str], encoder: Encoder) -> 
     if not document:
         return [Judged(sentence, False) for sentence in summary]
     likeness = embed(summary, encoder) @ embed(document, encoder).T
-    return [_judge_one(sentence, document, row) for sentence, row in zip(summary, likeness, strict=True)]
+    return [judge_one(sentence, document, row) for sentence, row in zip(summary, likeness, strict=True)]
 
 
-def _judge_one(sentence: str, document: Sequence[str], likeness: Tensor) -> Judged:
+def judge_one(sentence: str, document: Sequence[str], likeness: Tensor) -> Judged:
+    """One sentence, judged by its likeness to each of the document's."""
     best = int(likeness.argmax())
     nearest = float(likeness[best])
     if nearest < ALIKE:

@@ -53,15 +53,19 @@ class KeyValueCache:
         self.seen += new
         return self.keys, self.values
 
-    def open_next(self) -> tuple[Tensor, Tensor]:
-        """Count one more token, whose key and value the caller writes at index length - 1 of the buffers returned."""
-        keys, values = self.keys, self.values
+    def open(self, new: int, padding: Tensor | None = None, like: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Count so many more tokens, whose keys and values the caller writes at the end of the buffers' `length`.
+
+        An empty cache becomes one for tensors `like` this one.
+        """
+        keys = self.keys if like is None else like
+        values = self.values if like is None else like
         self._forget()
-        self._remember(None, keys.shape[0], 1)
-        self._keys = self._roomy(self._keys, keys, 1)
-        self._values = self._roomy(self._values, values, 1)
-        self.length += 1
-        self.seen += 1
+        self._remember(padding, keys.shape[0], new)
+        self._keys = self._roomy(self._keys, keys, new)
+        self._values = self._roomy(self._values, values, new)
+        self.length += new
+        self.seen += new
         return self._keys, self._values
 
     def reorder(self, rows: Tensor) -> None:

@@ -42,9 +42,7 @@ class DecoderEngine:
     @torch.inference_mode()
     def start(self) -> Tensor:
         ids, padding = pad(self._prompts, self._model.config.pad_id or 0, self._model.device, left=True)
-        hidden = self._model.hidden(ids, None if bool(padding.all()) else padding, self._cache)
-        # Only the last token's scores are wanted; those of all would be the largest tensor of the run.
-        return self._model.head(hidden[:, -1:])[:, -1]
+        return self._step.read(ids, None if bool(padding.all()) else padding, self._cache)
 
     def step(self, ids: Tensor) -> Tensor:
         return self._step(ids, self._cache)

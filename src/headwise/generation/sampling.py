@@ -11,7 +11,7 @@ from headwise.generation.settings import Settings
 def choose(scores: Tensor, settings: Settings, draws: list[float]) -> Tensor:
     """The next token of each row: the best one, or one drawn with that row's number of `draws`, in [0, 1)."""
     if settings.temperature == 0:
-        return scores.argmax(-1)
+        return best(scores)
     scores = scores.float() / settings.temperature
     if settings.top_k is not None:
         scores = keep_top_k(scores, settings.top_k)
@@ -20,6 +20,14 @@ def choose(scores: Tensor, settings: Settings, draws: list[float]) -> Tensor:
     if settings.min_p is not None:
         scores = keep_min_p(scores, settings.min_p)
     return draw(scores, draws)
+
+
+def best(scores: Tensor) -> Tensor:
+    """The number of the best token of each row."""
+    if scores.device.type != "cpu" or scores.dtype != torch.float32:
+        return scores.argmax(-1)
+    # Torch would wake its threads for this, and they would hold the cores while the next step's are at work.
+    return torch.from_numpy(scores.numpy().argmax(-1))
 
 
 def keep_top_k(scores: Tensor, count: int) -> Tensor:

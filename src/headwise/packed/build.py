@@ -11,7 +11,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-SOURCES = ("kernel.c", "level.h", "pool.h", "step.h", "types.h")
+SOURCES = ("kernel.c", "attend.h", "level.h", "look.h", "pool.h", "read.h", "step.h", "types.h")
 # No -march: the processor is asked at run time, so the file serves every machine of its kind.
 FLAGS = ("-O2", "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-Wno-psabi")
 LIBRARIES = ("-lpthread", "-lm")

@@ -13,7 +13,7 @@ from headwise.packed.fallback import TorchProduct
 from headwise.packed.levels import level
 
 FEW = 16
-"""Rows up to which the blocks are read in place; for more, widening the weights costs less than it saves."""
+"""Rows up to which torch reads the blocks in place; for more, widened weights are faster."""
 
 
 class Packed(nn.Module):
@@ -35,7 +35,7 @@ class Packed(nn.Module):
 
 
 class PackedLinear(Packed):
-    """x·Wᵀ + b. A few rows: x is rounded to int8 by blocks and meets the blocks; many: W is widened for the moment."""
+    """x·Wᵀ + b, where x is rounded to int8 by blocks and meets the blocks as they are."""
 
     def __init__(self, weight: PackedWeight, bias: Tensor | None = None) -> None:
         super().__init__(weight)
@@ -58,14 +58,10 @@ class PackedLinear(Packed):
 
     def _product(self, x: Tensor) -> Tensor:
         """x float32 [row, in_features]."""
-        which, few = level(), len(x) <= FEW
-        if which != "torch" and few:
-            return native.products([native.weight_struct(self.packed, self.bias)], x, which)[0]
+        which = level()
         if which != "torch":
-            dtype = fast_dtype()
-            y = linear(x.to(dtype), widened(self.packed, dtype)).float()
-        else:
-            y = self._torch.few(x) if few else self._torch.many(x)
+            return native.products([native.weight_struct(self.packed, self.bias)], x, which)[0]
+        y = self._torch.few(x) if len(x) <= FEW else self._torch.many(x)
         return y if self.bias is None else y + self.bias
 
     @cached_property
@@ -75,11 +71,6 @@ class PackedLinear(Packed):
     def extra_repr(self) -> str:
         """The sizes and the kind, for print(layer)."""
         return f"in_features={self.in_features}, out_features={self.out_features}, kind={self.packed.kind}"
-
-    def _many(self, x: Tensor) -> Tensor:
-        dtype = fast_dtype()
-        y = linear(x.to(dtype), widened(self.packed, dtype)).to(x.dtype)
-        return y if self.bias is None else y + self.bias.to(x.dtype)
 
 
 class PackedEmbedding(Packed):

@@ -1,4 +1,5 @@
-/* One token through all layers of a decoder, for each row of a batch: one job, in which threads meet at barriers. */
+/* New tokens through all layers of a decoder: one job, in which threads meet at barriers. A step takes one token for
+ * each row of a batch; a reading takes the next tokens of one row. */
 #ifndef HEADWISE_STEP_H
 #define HEADWISE_STEP_H
 
@@ -31,6 +32,20 @@ typedef struct {
     Weight head;
 } Decoder;
 
+/* Queries of one key head, turned, and what they have seen; `columns` are the keys of a chunk, column by column. */
+typedef struct {
+    float *query, *out, *columns, *greatest, *total;
+    long *first, *end;
+} Tile;
+
+#define TILE_QUERIES 192
+
+/* The row of the cache that is read, its filling, how many of its tokens were read before, and a tile for each thread. */
+typedef struct {
+    long row, filling, done;
+    Tile *tiles;
+} Reading;
+
 typedef struct {
     const Level *level;
     const Decoder *model;
@@ -43,13 +58,20 @@ typedef struct {
     float *gate, *up;           /* [row, hidden] */
     Rows wide;                  /* gate, rounded */
     float *greatest, *total, *mixed; /* of each chunk: [row, chunk, head] and [row, chunk, head, head_dim] */
+    const Reading *reading;          /* or NULL: a step */
+    float *turned;                   /* for each thread, the queries that share a key head */
+    long scored;                     /* of which rows, counted from the last, the scores are wanted */
+    int together;                    /* the threads share a desk */
 } Step;
 
-/* What each thread has for itself: every thread normalises and rounds the whole of x, which costs less than a barrier. */
+/* Where rows are normalised and rounded. Few of them cost less than a barrier, so each thread has a desk and does them
+ * all; many are shared out. */
 typedef struct {
     float *normed;
     Rows narrow, joined;
 } Desk;
+
+#define MANY 4 /* rows */
 
 static long chunks_of(const Layer *layer, const Cache *cache, long *start) {
     long keys = (long)cache->length + 1;
@@ -69,8 +91,8 @@ static Desk carve_desk(char **cursor, const Decoder *m, long batch) {
 
 static void carve_step(char **cursor, Step *s) {
     const Decoder *m = s->model;
-    size_t batch = (size_t)s->batch, dim = (size_t)m->head_dim, most = 0;
-    for (long i = 0; i < m->layers; i++) {
+    size_t batch = (size_t)s->batch, dim = (size_t)m->head_dim, most = 1;
+    for (long i = 0; !s->reading && i < m->layers; i++) {
         long start;
         size_t chunks = (size_t)chunks_of(m->layer + i, s->caches + i, &start);
         if (chunks > most) most = chunks;
@@ -87,12 +109,30 @@ static void carve_step(char **cursor, Step *s) {
     s->mixed = carve(cursor, batch * most * (size_t)m->heads * dim * 4);
 }
 
-static void normalise_rows(const Step *s, Norm norm, Desk *desk) {
+/* This thread's rows on a desk: all of a desk of its own, a share of a common one. */
+static void own_rows(const Step *s, int thread, int threads, long *first, long *end) {
+    *first = 0;
+    *end = s->batch;
+    if (s->together) share(s->batch, thread, threads, first, end);
+}
+
+static void round_rows(const Step *s, Rows x, int thread, int threads) {
+    long first, end, blocks = (long)x.columns / BLOCK;
+    own_rows(s, thread, threads, &first, &end);
+    s->level->round_blocks(x, first * blocks, end * blocks);
+    if (s->together) barrier(threads);
+}
+
+static void normalise_rows(const Step *s, Norm norm, Desk *desk, int thread, int threads) {
     const Decoder *m = s->model;
-    long dim = (long)m->dim;
-    for (long row = 0; row < s->batch; row++)
-        s->level->normalise(s->x + row * dim, norm.scale, norm.shift, m->epsilon, m->norm_kind, dim,
-                            desk->normed + row * dim);
+    long dim = (long)m->dim, first, end;
+    own_rows(s, thread, threads, &first, &end);
+    for (long at = first * dim; at < end * dim; at += dim) {
+        if (norm.scale)
+            s->level->normalise(s->x + at, norm.scale, norm.shift, m->epsilon, m->norm_kind, dim, desk->normed + at);
+        else
+            memcpy(desk->normed + at, s->x + at, (size_t)dim * 4);
+    }
 }
 
 /* Normalises one head, where the model does, and turns it by the position's angle. */
@@ -142,9 +182,11 @@ static long attend_share(const Step *s, long layer, float *turned, int thread, i
 }
 
 /* All chunks of each head, joined in order; a head that saw nothing gives zeros. */
-static void join_chunks(const Step *s, long chunks, float *out) {
-    long heads = (long)s->model->heads, dim = (long)s->model->head_dim;
-    for (long item = 0; item < s->batch * heads; item++, out += dim) {
+static void join_chunks(const Step *s, long chunks, float *out, int thread, int threads) {
+    long heads = (long)s->model->heads, dim = (long)s->model->head_dim, first, end;
+    own_rows(s, thread, threads, &first, &end);
+    out += first * heads * dim;
+    for (long item = first * heads; item < end * heads; item++, out += dim) {
         long at = item / heads * chunks * heads + item % heads;
         float greatest = s->greatest[at], total = s->total[at];
         memcpy(out, s->mixed + at * dim, (size_t)dim * 4);
@@ -157,17 +199,26 @@ static void join_chunks(const Step *s, long chunks, float *out) {
     }
 }
 
+#include "read.h"
+
 static void attention_part(const Step *s, long index, Desk *desk, int thread, int threads) {
     const Layer *layer = s->model->layer + index;
     float *const outputs[] = {s->query, s->key, s->value}, *const x[] = {s->x};
-    normalise_rows(s, layer->attention, desk);
-    s->level->round_blocks(desk->narrow, 0, s->batch * (desk->narrow.columns / BLOCK));
+    normalise_rows(s, layer->attention, desk, thread, threads);
+    round_rows(s, desk->narrow, thread, threads);
     multiply_share(s->level, layer->projections, 3, desk->narrow, s->batch, outputs, 0, thread, threads);
     barrier(threads);
-    long chunks = attend_share(s, index, desk->normed, thread, threads);
-    barrier(threads);
-    join_chunks(s, chunks, desk->normed);
-    s->level->round_blocks(desk->joined, 0, s->batch * (desk->joined.columns / BLOCK));
+    if (s->reading) {
+        keep_share(s, index, thread, threads);
+        barrier(threads);
+        look_share(s, index, desk->normed, thread, threads);
+        barrier(threads);
+    } else {
+        long chunks = attend_share(s, index, s->turned + thread * s->model->heads * s->model->head_dim, thread, threads);
+        barrier(threads);
+        join_chunks(s, chunks, desk->normed, thread, threads);
+    }
+    round_rows(s, desk->joined, thread, threads);
     multiply_share(s->level, &layer->output, 1, desk->joined, s->batch, x, 1, thread, threads);
     barrier(threads);
 }
@@ -177,8 +228,8 @@ static void feedforward_part(const Step *s, const Layer *layer, Desk *desk, int 
     long hidden = (long)s->model->hidden, blocks = hidden / BLOCK, first, end;
     float *const x[] = {s->x};
     int gated = layer->gate.data != NULL;
-    normalise_rows(s, layer->feedforward, desk);
-    s->level->round_blocks(desk->narrow, 0, s->batch * (desk->narrow.columns / BLOCK));
+    normalise_rows(s, layer->feedforward, desk, thread, threads);
+    round_rows(s, desk->narrow, thread, threads);
     share(blocks, thread, threads, &first, &end);
     multiply_groups(s->level, gated ? &layer->gate : &layer->up, desk->narrow, s->batch, s->gate, 0, 2 * first, 2 * end);
     if (gated) multiply_groups(s->level, &layer->up, desk->narrow, s->batch, s->up, 0, 2 * first, 2 * end);
@@ -192,6 +243,21 @@ static void feedforward_part(const Step *s, const Layer *layer, Desk *desk, int 
     barrier(threads);
 }
 
+/* The scores of the next word, of the last rows only. */
+static void score_words(const Step *s, Desk *desk, int thread, int threads) {
+    const Decoder *m = s->model;
+    Step last = *s;
+    float *const logits[] = {s->logits};
+    long first, end;
+    last.batch = s->scored;
+    last.x = s->x + (s->batch - s->scored) * m->dim;
+    normalise_rows(&last, m->final, desk, thread, threads);
+    own_rows(&last, thread, threads, &first, &end);
+    for (long i = first * m->dim; m->head_factor != 1.0f && i < end * m->dim; i++) desk->normed[i] *= m->head_factor;
+    round_rows(&last, desk->narrow, thread, threads);
+    multiply_share(s->level, &m->head, 1, desk->narrow, last.batch, logits, 0, thread, threads);
+}
+
 typedef struct {
     const Step *step;
     Desk desks[MAX_THREADS];
@@ -200,19 +266,32 @@ typedef struct {
 static void step_job(void *argument, int thread, int threads) {
     StepJob *job = argument;
     const Step *s = job->step;
-    const Decoder *m = s->model;
-    Desk *desk = job->desks + thread;
-    float *const logits[] = {s->logits};
-    for (long i = 0; i < m->layers; i++) {
+    Desk *desk = job->desks + (s->together ? 0 : thread);
+    for (long i = 0; i < s->model->layers; i++) {
         attention_part(s, i, desk, thread, threads);
-        feedforward_part(s, m->layer + i, desk, thread, threads);
+        feedforward_part(s, s->model->layer + i, desk, thread, threads);
     }
-    if (m->final.scale) normalise_rows(s, m->final, desk);
-    else memcpy(desk->normed, s->x, (size_t)s->batch * (size_t)m->dim * 4);
-    if (m->head_factor != 1.0f)
-        for (long i = 0; i < s->batch * m->dim; i++) desk->normed[i] *= m->head_factor;
-    s->level->round_blocks(desk->narrow, 0, s->batch * (desk->narrow.columns / BLOCK));
-    multiply_share(s->level, &m->head, 1, desk->narrow, s->batch, logits, 0, thread, threads);
+    if (s->logits) score_words(s, desk, thread, threads);
+}
+
+/* Carves what the call needs out of the workspace: first only counted, then for true. */
+static int run_step(Step *s, int threads) {
+    StepJob job = {.step = s};
+    if (threads > MAX_THREADS) threads = MAX_THREADS;
+    if (threads < 1) threads = 1;
+    s->together = s->reading || s->batch >= MANY;
+    pthread_mutex_lock(&pool.use);
+    char *cursor = NULL;
+    for (int counted = 0; counted < 2; counted++) {
+        carve_step(&cursor, s);
+        s->turned = carve(&cursor, (size_t)threads * (size_t)(s->model->heads * s->model->head_dim) * 4);
+        for (int i = 0; i < (s->together ? 1 : threads); i++) job.desks[i] = carve_desk(&cursor, s->model, s->batch);
+        for (int i = 0; s->reading && i < threads; i++) s->reading->tiles[i] = carve_tile(&cursor, s->model);
+        if (!counted && !(cursor = reserve((size_t)(uintptr_t)cursor))) break;
+    }
+    if (cursor) run_team(step_job, &job, threads);
+    pthread_mutex_unlock(&pool.use);
+    return cursor ? 0 : 1;
 }
 
 /* One step: x [batch, dim] are the embedded tokens; 0 when done, 1 out of memory, 2 no such level. */
@@ -220,23 +299,22 @@ int headwise_step(const Decoder *model, const Cache *caches, long batch, float *
                   const float *sine, long turn_stride, float *logits, int threads, int which) {
     const Level *level = level_of(which);
     if (!level) return 2;
-    if (threads > MAX_THREADS) threads = MAX_THREADS;
-    if (threads < 1) threads = 1;
     Step step = {.level = level, .model = model, .caches = caches, .batch = batch, .cosine = cosine, .sine = sine,
-                 .turn_stride = turn_stride, .x = x, .logits = logits};
-    StepJob job = {.step = &step};
-    char *size = NULL;
-    carve_step(&size, &step);
-    for (int i = 0; i < threads; i++) carve_desk(&size, model, batch);
-    pthread_mutex_lock(&pool.use);
-    char *cursor = reserve((size_t)(uintptr_t)size);
-    if (cursor) {
-        carve_step(&cursor, &step);
-        for (int i = 0; i < threads; i++) job.desks[i] = carve_desk(&cursor, model, batch);
-        run_team(step_job, &job, threads);
-    }
-    pthread_mutex_unlock(&pool.use);
-    return cursor ? 0 : 1;
+                 .turn_stride = turn_stride, .x = x, .logits = logits, .scored = batch};
+    return run_step(&step, threads);
+}
+
+/* The next tokens of one row, behind `filling` that nobody sees and the `done` tokens read before; `logits`, of the last
+ * one, may be NULL. x is [count, dim]; the caches are long enough. */
+int headwise_read(const Decoder *model, const Cache *caches, long row, long filling, long done, long count, float *x,
+                  const float *cosine, const float *sine, float *logits, int threads, int which) {
+    const Level *level = level_of(which);
+    if (!level) return 2;
+    Tile tiles[MAX_THREADS];
+    Reading reading = {row, filling, done, tiles};
+    Step step = {.level = level, .model = model, .caches = caches, .batch = count, .cosine = cosine, .sine = sine,
+                 .turn_stride = (long)model->rotary_dims, .x = x, .logits = logits, .scored = 1, .reading = &reading};
+    return run_step(&step, threads);
 }
 
 #endif

@@ -12,6 +12,7 @@
 #ifndef CHUNK
 #define CHUNK 128 /* keys that are attended to at once */
 #endif
+#define FOUR 4    /* queries that share one reading of the keys */
 
 /* Small arrays live in registers only where the loops over them are written out. */
 #ifdef __clang__
@@ -50,6 +51,14 @@ static inline Rows rows_from(Rows x, long row) {
                   x.sums + row * blocks, x.totals + row * blocks, x.columns};
 }
 
+/* Queries of one key head, by fours, at one chunk of its keys; what was seen before is kept in greatest, total, out. */
+typedef struct {
+    const float *query, *columns, *value; /* [query, dim], [dim, CHUNK] and [count, dim] */
+    const long *first, *end;              /* which keys of the chunk each query sees */
+    long queries, count, dim;
+    float scale, *greatest, *total, *out;
+} Look;
+
 /* The functions that exist once per kind of processor. */
 typedef struct {
     /* float32 x.exact -> int8 blocks [first, end), counted through all rows */
@@ -69,6 +78,8 @@ typedef struct {
     /* joins the next chunk to what was attended before */
     void (*join)(float *greatest, float *total, float *out, float next_greatest, float next_total, const float *next,
                  long dim);
+    /* many queries at one chunk of keys */
+    void (*look)(const Look *look);
 } Level;
 
 static inline float half_to_float(uint16_t half) {

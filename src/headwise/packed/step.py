@@ -11,7 +11,6 @@ from headwise.packed.levels import LEVELS, level
 from headwise.packed.plan import CannotPlan, Plan
 from headwise.packed.structs import Cache
 
-
 READ_AT_ONCE = 256
 """Tokens of a prompt that one call reads: their numbers stay near, and Ctrl-C is heard in between."""
 

@@ -28,6 +28,8 @@ class Plan:
         # The rooms above are not imported here, so the model's parts are known by their names only.
         self.config = config = model.decoder.config
         self._kept: list[Tensor] = []
+        self.packed = True
+        """Whether all matrices are: plain floats are read faster by torch, when they meet many tokens."""
         _check_kinds(config)
         blocks: list[Any] = list(model.decoder.blocks)
         self._layers = (Layer * len(blocks))()
@@ -79,6 +81,7 @@ class Plan:
             self._kept.append(weight.data)
         elif isinstance(linear, nn.Linear):
             weight, bias = self._floats(linear.weight), linear.bias
+            self.packed = False
         else:
             raise CannotPlan(f"a {type(linear).__name__} stands where a linear layer should")
         if tuple(weight.shape) != (rows, columns):

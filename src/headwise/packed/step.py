@@ -40,8 +40,8 @@ class DecodeStep:
     @torch.inference_mode()
     def read(self, ids: Tensor, padding: Tensor | None, cache: Any) -> Tensor:
         """ids [batch, token] into an empty cache; padding as the model takes it -> logits [batch, vocabulary]."""
-        filling = _filling(ids, padding)
-        if self._plan is None or filling is None or cache.seen or not self._suits(ids.shape[1]):
+        filling = _filling(ids, padding) if self._plan is not None and self._plan.packed and not cache.seen else None
+        if self._plan is None or filling is None or not self._suits(ids.shape[1]):
             hidden = self.model.hidden(ids, padding, cache)
             # Only the last token's scores are wanted; those of all would be the largest tensor of the run.
             return self.model.head(hidden[:, -1:])[:, -1]

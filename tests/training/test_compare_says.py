@@ -52,10 +52,10 @@ def test_who_holds_who_loses_and_who_never_learned() -> None:
     told = said()
     assert "Recall: attention answers at every distance up to 32 (95% or more)." in told
     assert "The dilated convolution falls to 10% at distance 32: its filters reach 20 words back" in told
-    assert "Not learned in 500 steps by the GRU (at 32: the GRU 10%" in told
+    assert "Not solved in 500 steps by the GRU (at 32: the GRU 10%" in told
     told = said(right={"attention": [0.2, 0.2, 0.2], "gru": [1.0, 1.0, 0.97]})
     assert "Recall: the GRU answers at every distance" in told
-    assert "Not learned in 500 steps by attention" in told
+    assert "Not solved in 500 steps by attention" in told
 
 
 def test_a_link_lost_within_reach_is_not_blamed_on_it() -> None:

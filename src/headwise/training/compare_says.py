@@ -51,7 +51,7 @@ def _linked(task: Mapping[str, Any], reach: Mapping[str, int | None]) -> list[st
     if never:
         shares = ", ".join(f"{CALLED[mixer]} {curves[mixer][-1]['accuracy']:.0%}" for mixer in never)
         guess = f"a guess that does not know where to look is right in {task['chance']:.0%}"
-        said.append(f"not learned in {task['steps']} steps by {names(never)} (at {last}: {shares}; {guess}).")
+        said.append(f"not solved in {task['steps']} steps by {names(never)} (at {last}: {shares}; {guess}).")
     return [f"{_upper(task['name'])}: {' '.join([said[0], *map(_upper, said[1:])])}"]
 
 

@@ -110,7 +110,9 @@ def _handle(mixer: str) -> Any:
 def _curve(axes: Any, mixer: str, x: Sequence[float], y: Sequence[float]) -> None:
     look = LOOKS[mixer]
     style = {"color": look.colour, "marker": look.marker, "linestyle": look.line}
-    axes.plot(x, y, **style, linewidth=1.9, markersize=5.5, alpha=0.9)
+    # The first line is broad and the others broken, so that it shows where they lie upon it.
+    width, size = (3.2, 7) if look.line == "-" else (1.9, 5)
+    axes.plot(x, y, **style, linewidth=width, markersize=size, alpha=0.9)
 
 
 def _task(axes: Any, task: Mapping[str, Any]) -> None:
@@ -151,7 +153,7 @@ def _reading(axes: Any, found: Mapping[str, Any], field: str, factor: float, tit
         points = found["reading"][mixer]
         _curve(axes, mixer, [point["tokens"] for point in points], [factor * point[field] for point in points])
     _log_axis(axes, [point["tokens"] for point in found["reading"][found["mixers"][0]]])
-    axes.set_yscale("log")
+    axes.set_yscale("log", base=10 if field == "seconds" else 2)
     _plain_numbers(axes)
     axes.set(title=title, xlabel="words", ylabel=unit)
 

@@ -1,5 +1,11 @@
-"""The page in a real browser: time to the first paint, from a hover to what it draws, and its size beside bertviz's."""
+"""The page in a real browser: time to the first paint, from a hover to what it draws, and its size beside bertviz's.
 
+Besides the time on the clock stands what the page's main thread computed, which other work on the machine
+does not change.
+`--tokens 16,512` measures these lengths only; `--sizes` measures the sizes only.
+"""
+
+import argparse
 import shutil
 import statistics
 import tempfile
@@ -15,8 +21,9 @@ import headwise
 
 TEXT = "A lion walked out of the woods. The children, who had never seen one, ran back to the house at the river. "
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-OPENED = 5
+OPENED = 3
 HOVERS = 40
+COLUMNS = ("tokens", "MB", "first paint ms", "computed ms", "all heads ms", "hover ms", "longest", "computed for it ms")
 DRAWN = "performance.getEntriesByName('headwise drawn')[0].startTime"
 EVERY = "() => document.querySelectorAll('.head').length === document.querySelectorAll('.head canvas').length"
 
@@ -34,41 +41,53 @@ def recorded(model: Any, tokens: int) -> Any:
     return recording.trace
 
 
-def open_page(browser: Any, path: Path) -> tuple[Any, dict[str, float]]:
-    """A fresh window, and the milliseconds from the start of the load to the first frame and to all heads' pictures."""
-    page = browser.new_context(offline=True, viewport={"width": 1440, "height": 900}).new_page()
-    page.goto(path.as_uri())
-    page.wait_for_selector("html[data-ready]")
-    drawn = page.evaluate(DRAWN)
-    page.wait_for_function(EVERY, timeout=120_000)
-    return page, {"first paint": drawn, "all heads": page.evaluate("performance.now()")}
+class Window:
+    """A fresh window with one page, and the clock of its main thread."""
+
+    def __init__(self, browser: Any, path: Path) -> None:
+        self.page = browser.new_context(offline=True, viewport={"width": 1440, "height": 900}).new_page()
+        self._session = self.page.context.new_cdp_session(self.page)
+        self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
+        self.page.goto(path.as_uri())
+        self.page.wait_for_selector("html[data-ready]")
+        self.computed = self._milliseconds()
+        self.drawn: float = self.page.evaluate(DRAWN)
+        self.page.wait_for_function(EVERY, timeout=180_000)
+        self.studied: float = self.page.evaluate("performance.now()")
+
+    def _milliseconds(self) -> float:
+        """What the main thread computed so far."""
+        metrics = self._session.send("Performance.getMetrics")["metrics"]
+        return next(one["value"] for one in metrics if one["name"] == "TaskDuration") * 1000
+
+    def hovers(self) -> tuple[list[float], float]:
+        """Milliseconds from each pointer event to the frame that shows its lines; what was computed for one of them."""
+        words = self.page.locator("#sentence .word")
+        count = min(words.count(), HOVERS)
+        before = self._milliseconds()
+        for at in range(count):
+            words.nth(at).hover()
+            self.page.wait_for_timeout(50)
+        computed = (self._milliseconds() - before) / count
+        found = "performance.getEntriesByName('headwise hover').map(({ duration }) => duration)"
+        return self.page.evaluate(found), computed
 
 
-def hovered(page: Any) -> list[float]:
-    """Milliseconds from a pointer event to the frame that shows its lines, one per word."""
-    words = page.locator("#sentence .word")
-    for at in range(min(words.count(), HOVERS)):
-        words.nth(at).hover()
-        page.wait_for_timeout(50)
-    return page.evaluate("performance.getEntriesByName('headwise hover').map(({ duration }) => duration)")
-
-
-def browse(model: Any, browser: Any, folder: Path, table: Table) -> None:
-    """One row for each length of text; medians over several fresh windows."""
-    for tokens in (16, 128, 512):
-        path = folder / f"{tokens}.html"
-        headwise.write_page(recorded(model, tokens), path)
-        opened: list[dict[str, float]] = []
-        hovers: list[float] = []
-        for turn in range(OPENED):
-            page, times = open_page(browser, path)
-            opened.append(times)
-            if turn == OPENED - 1:
-                hovers = hovered(page)
-            page.context.close()
-        first, heads = (statistics.median(one[name] for one in opened) for name in ("first paint", "all heads"))
-        size = path.stat().st_size / 1e6
-        table.add(tokens, size, first, heads, statistics.median(hovers), max(hovers))
+def browse(model: Any, browser: Any, path: Path, tokens: int, table: Table) -> None:
+    """One row for a length of text; medians over several fresh windows."""
+    headwise.write_page(recorded(model, tokens), path)
+    windows: list[Window] = []
+    hovers, computed = list[float](), 0.0
+    for turn in range(OPENED):
+        windows.append(Window(browser, path))
+        if turn == OPENED - 1:
+            hovers, computed = windows[-1].hovers()
+        windows[-1].page.context.close()
+    first, thread, heads = (
+        statistics.median(getattr(one, name) for one in windows) for name in ("drawn", "computed", "studied")
+    )
+    size = path.stat().st_size / 1e6
+    table.add(tokens, size, first, thread, heads, statistics.median(hovers), max(hovers), computed)
 
 
 def beside_bertviz(model: Any, tokens: int, folder: Path, table: Table) -> None:
@@ -93,15 +112,21 @@ def beside_bertviz(model: Any, tokens: int, folder: Path, table: Table) -> None:
 
 def main() -> None:
     """Both tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tokens", default="16,128,512")
+    parser.add_argument("--sizes", action="store_true")
+    wanted = parser.parse_args()
     print(machine())
     model = headwise.load("minilm")
-    table = Table("tokens", "MB", "first paint ms", "all heads ms", "hover ms, median", "hover ms, longest")
+    table = Table(*COLUMNS)
     sizes = Table("128 tokens of MiniLM, all 72 heads", "MB", "ratio", "seconds")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
-        browse(model, browser, Path(folder), table)
+        for tokens in [] if wanted.sizes else map(int, wanted.tokens.split(",")):
+            browse(model, browser, Path(folder) / "page.html", tokens, table)
         browser.close()
-        beside_bertviz(model, 128, Path(folder), sizes)
+        if wanted.sizes or wanted.tokens == parser.get_default("tokens"):
+            beside_bertviz(model, 128, Path(folder), sizes)
     print(table)
     print()
     print(sizes)

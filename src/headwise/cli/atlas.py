@@ -90,7 +90,7 @@ def _measure(
     with _progress() as step:
         result = measure(model, corpora, relation, out=out, step=step, command=command, **options)
     show_atlas(result.findings, dict(result.about), Console())
-    typer.echo(f"written: {', '.join(str(out / name) for name in ('atlas.json', 'atlas.parquet'))}")
+    typer.echo(f"written: {', '.join(str(out / name) for name in ('atlas.html', 'atlas.json', 'atlas.parquet'))}")
 
 
 def _list(relation: list[str] | None) -> None:

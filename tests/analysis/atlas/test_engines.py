@@ -58,7 +58,7 @@ def test_a_killed_atlas_continues(tmp_path: Path) -> None:
     again = measure(out=tmp_path, step=lambda what, done, of: heard.append((what, done)))
     assert heard[0] == ("sentences", 16)  # what was done is not done again
     assert same(again, measure())
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["atlas.json", "atlas.parquet"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["atlas.html", "atlas.json", "atlas.parquet"]
 
 
 def test_restart_begins_anew(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from headwise.views.terminal.style import heading, safe
 VERDICTS = {"reads": "reads it", "position": "position+", "no": "no", "few": "too few"}
 EXPLAINED = (
     "Heads are chosen on one half of the documents and scored on the other. Accuracy in % with its 95 % interval. "
-    "Gain: over the best control of the same half. reads it: better than every control. position+: better than the best "
-    "fixed offset and random weights, not than the nearest word of the right kind. no: not better than those. "
+    "Gain: over the best control of the same half. reads it: better than every control. position+: better than the "
+    "best fixed offset and random weights, not than the nearest word of the right kind. no: not better than those. "
     "Heads are layer.head; * by what it wrote, not by weight."
 )
 _COLOURS = {"reads": "green", "position": "yellow", "no": "default", "few": "bright_black"}
@@ -27,7 +27,10 @@ def show_atlas(findings: Sequence[Any], about: dict[str, Any], console: Console)
         left = name in ("relation", "best control", "verdict")
         table.add_column(name, justify="left" if left else "right", overflow="fold", no_wrap=name != "relation")
     last = ""
+    asked = {one.relation for one in findings if one.pairs}
     for one in findings:
+        if one.relation not in asked:
+            continue
         if one.relation != last:
             table.add_row(Text(safe(one.relation), style="bold"))
             last = one.relation
@@ -38,6 +41,9 @@ def show_atlas(findings: Sequence[Any], about: dict[str, Any], console: Console)
         counted += f"; {about['unaligned']:,} sentences could not be aligned (atlas.json lists them)"
     console.print(Text(counted, style="bright_black"))
     console.print(table)
+    absent = dict.fromkeys(safe(one.relation) for one in findings if one.relation not in asked)
+    if absent:
+        console.print(Text(f"Not a pair in these corpora: {', '.join(absent)}.", style="bright_black"))
     console.print(Text(EXPLAINED, style="bright_black"))
 
 

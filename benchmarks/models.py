@@ -1,6 +1,6 @@
 """Real models beside the transformers library: load time, peak memory, forward passes, a padded batch of sentences.
 
-    python benchmarks/models.py            everything (about five minutes on two cores)
+    python benchmarks/models.py            everything (about ten minutes on two cores)
     python benchmarks/models.py --quick    one load of each, 512 tokens
     python benchmarks/models.py load       one part only: load, forward, batch
     python benchmarks/models.py --busy     one thread, and the time this process computed: for machines in use

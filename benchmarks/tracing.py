@@ -3,6 +3,7 @@
     python benchmarks/tracing.py             everything (about ten minutes on two cores, 12 GB of memory)
     python benchmarks/tracing.py time        one part only: time, memory, look, long
     python benchmarks/tracing.py --quick     128 and 512 tokens only, fewer rounds
+    python benchmarks/tracing.py --busy      one thread, and the time this process computed: for machines in use
 
 Every contender runs the same weights on the same tokens in float32, in inference mode, and returns all that the model
 returns. `recorded` is the run inside `headwise.record`, and the trace that comes of it. transformers runs sdpa
@@ -71,12 +72,17 @@ def library_model(name: str, copy: str, kernel: str) -> Any:
 CONTENDERS = ("plain", "recorded", "theirs", "theirs recorded", "theirs, attentions")
 
 
+def clock() -> Callable[[], float]:
+    """With one thread the time is what was computed, and on an idle machine both clocks agree."""
+    return time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+
+
 def time_them(sizes: list[tuple[str, int]], copies: dict[str, str], rounds: int) -> Table:
     """Milliseconds of one run; each ratio is to the plain run of the same library."""
     table = Table("model", "tokens", *(f"{name} ms" for name in CONTENDERS), "ratio", "theirs", "attentions")
     for name, tokens in sizes:
         calls = {contender: prepare(contender, name, tokens, copies[name]) for contender in CONTENDERS}
-        result = compare(calls, rounds, longest=60)
+        result = compare(calls, rounds, longest=60, clock=clock())
         ratios = [
             result.ratio("recorded", "plain"),
             result.ratio("theirs recorded", "theirs"),
@@ -121,10 +127,11 @@ def look_around(sizes: list[tuple[str, int]]) -> Table:
 def each(places: list[tuple[int, int]], call: Callable[[int, int], Any]) -> float:
     """The median of one call for each place, in milliseconds."""
     times: list[float] = []
+    now = clock()
     for place in places:
-        begun = time.perf_counter()
+        begun = now()
         call(*place)
-        times.append((time.perf_counter() - begun) * 1000)
+        times.append((now() - begun) * 1000)
     return median(times)
 
 
@@ -153,9 +160,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", nargs="?", choices=("time", "memory", "look", "long"))
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--busy", action="store_true")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--only", help="one size, such as smollm2:2048")
     chosen = parser.parse_args()
+    if chosen.busy:
+        torch.set_num_threads(1)
     sizes = [size for size in SIZES if not chosen.quick or size[1] <= QUICK]
+    sizes = [size for size in sizes if chosen.only in (None, f"{size[0]}:{size[1]}")]
     parts: dict[str, Callable[[dict[str, str]], Any]] = {
         "time": lambda copies: time_them(sizes, copies, 5 if chosen.quick else chosen.rounds),
         "memory": lambda copies: weigh_them(sizes, copies),

@@ -14,6 +14,9 @@ from headwise.tracing.arrays import Array, Place
 from headwise.tracing.collect_terms import Extent, bias_of, visibility_of
 from headwise.tracing.tap import Call, Tap
 
+_SMALL = 1 << 20
+"""Bytes up to which a tensor that nobody else holds is kept as it is; larger ones would scatter the memory."""
+
 
 @dataclass(eq=False)
 class Kept:
@@ -51,7 +54,7 @@ def keep(call: Call, inputs: bool, continues: bool) -> Kept:
     new = seen.key.shape[2]
     if continues:
         new = 0 if call.mode == "cross" else seen.query.shape[2]
-    own = _copy if call.held else torch.Tensor.detach
+    own = _copy if call.held or seen.query.nbytes > _SMALL else torch.Tensor.detach
     bias = seen.bias
     if isinstance(bias, DistanceBias):
         bias = DistanceBias(bias.values.detach(), bias.zero)

@@ -1,6 +1,7 @@
 """What a trace says about the model it came from, and the fingerprint by which another model is told."""
 
 import hashlib
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -19,8 +20,14 @@ def identify(model: nn.Module) -> dict[str, str]:
     family = getattr(model, "family", None) or getattr(config, "model_type", None)
     source = getattr(model, "name", None) or getattr(model, "source", None) or getattr(config, "_name_or_path", None)
     facts = {"architecture": type(model).__name__, "family": family, "source": source}
-    facts |= {"fingerprint": fingerprint(model), "headwise": version("headwise"), "torch": str(torch.__version__)}
+    facts |= {"fingerprint": fingerprint(model), "headwise": _own_version(), "torch": str(torch.__version__)}
     return {name: str(value) for name, value in facts.items() if value}
+
+
+@cache
+def _own_version() -> str:
+    """Looked up once: reading the package's metadata takes as long as a small model's layer."""
+    return version("headwise")
 
 
 def fingerprint(model: nn.Module) -> str:

@@ -123,10 +123,10 @@ def _rows(place: Place) -> Whole:
 def _check_rows(place: Place, head: int, rows: Whole) -> tuple[float, float, float]:
     """The largest error of the sums and of weights·v, and the largest score, for some rows of one head."""
     scores = scores_of(place, head, rows)
-    seen = np.isfinite(scores)
-    highest = float(np.abs(scores[seen]).max(initial=0))
+    most = scores.max(axis=-1, initial=-np.inf)
+    looks = most != -np.inf
+    highest = max(float(most[looks].max(initial=0)), -float(scores.min(where=scores > -np.inf, initial=0)))
     weights = softmax(scores)
-    looks = ~(scores == -np.inf).all(axis=-1)
     summed = float(np.abs(weights.sum(axis=-1) - looks).max(initial=0))
     if head in place.replaced:
         return summed, 0.0, highest

@@ -6,8 +6,8 @@ import numpy as np
 
 from headwise.tracing.arrays import Array, Place, Truth, Whole
 
-_BLOCK = 1 << 22
-"""Scores computed at once."""
+_BLOCK = 1 << 19
+"""Scores computed at once: so many that they stay in a processor's cache."""
 
 
 class Steps(NamedTuple):
@@ -94,16 +94,18 @@ def scores_of(place: Place, head: int, rows: Whole) -> Array:
     if place.bias is not None:
         scores += place.bias.rows(head, rows, place.queries, place.keys)
     if not place.mask.everything:
-        scores[~place.mask.rows(head, rows, place.queries, place.keys)] = -np.inf
+        np.copyto(scores, -np.inf, where=~place.mask.rows(head, rows, place.queries, place.keys))
     return scores
 
 
 def softmax(scores: Array) -> Array:
     """The softmax over the last axis; a row of -∞ gives zeros."""
     highest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
-    shifted = np.exp(scores - np.where(highest == -np.inf, 0, highest))
-    total = shifted.sum(axis=-1, keepdims=True)
-    return shifted / np.where(total == 0, 1, total)
+    result = scores - np.where(highest == -np.inf, 0, highest)
+    np.exp(result, out=result)
+    total = result.sum(axis=-1, keepdims=True)
+    result /= np.where(total == 0, 1, total)
+    return result
 
 
 def blocks_of(rows: Whole, keys: int) -> list[slice]:

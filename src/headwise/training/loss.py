@@ -10,7 +10,9 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 BLOCK = 1 << 25
-"""Scores in a block at most."""
+"""Scores in a block at most: so many are multiplied at once."""
+NEAR = 1 << 21
+"""Scores whose softmax is taken at once, so that they stay in the processor's cache."""
 
 
 def cross_entropy(
@@ -30,23 +32,23 @@ class _BlockedCrossEntropy(Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float
     ) -> Tensor:
-        kind = torch.get_autocast_dtype(hidden.device.type) if torch.is_autocast_enabled(hidden.device.type) else None
-        words, given = weight.detach().to(kind or weight.dtype), hidden.detach().to(kind or hidden.dtype)
-        wanted = list(ctx.needs_input_grad[:3])
+        device = hidden.device.type
+        half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+        words, given = weight.detach().to(half or weight.dtype), hidden.detach().to(half or hidden.dtype)
         gradients = [
-            torch.zeros_like(part, dtype=torch.float32) if need and part is not None else None
-            for part, need in zip((hidden, weight, bias), wanted, strict=True)
+            torch.zeros_like(part, dtype=torch.float32) if needed and part is not None else None
+            for part, needed in zip((hidden, weight, bias), ctx.needs_input_grad[:3], strict=True)
         ]
         total = hidden.new_zeros((), dtype=torch.float64)
-        size = max(1, BLOCK // weight.shape[0])
-        with torch.autocast(hidden.device.type, enabled=False):
+        size = max(1, min(len(labels), BLOCK // weight.shape[0]))
+        # One piece of memory for all blocks: the system gives new ones slowly.
+        room = given.new_empty(size, weight.shape[0])
+        with torch.autocast(device, enabled=False):
             for first in range(0, len(labels), size):
-                place = slice(first, first + size)
-                scores = given[place] @ words.T
-                scores = scores.float() if bias is None else scores.float() + bias
-                total += _block(scores, labels[place], smoothing)
-                if any(wanted):
-                    _learn(scores.to(words.dtype), given[place], words, place, gradients)
+                place = slice(first, min(first + size, len(labels)))
+                scores = torch.mm(given[place], words.T, out=room[: place.stop - first])
+                total += _to_gradient(scores, bias, labels[place], smoothing)
+                _learn(scores, given[place], words, place, gradients)
         ctx.save_for_backward(*gradients)
         ctx.kinds = hidden.dtype, weight.dtype
         return total.float()
@@ -62,19 +64,27 @@ class _BlockedCrossEntropy(Function):
         return (*(None if part is None else part.mul_(gradient).to(kind) for part, kind in parts), None, None)
 
 
-def _block(scores: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """The loss of these positions; the scores become its gradient."""
+def _to_gradient(scores: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float) -> Tensor:
+    """The loss of these positions; the scores become its gradient, softmax minus what is right."""
     words = scores.shape[1]
-    rows = torch.arange(len(labels), device=labels.device)
-    right = scores[rows, labels]
-    mean = scores.mean(1) if smoothing else right
-    normal = scores.logsumexp(1)
-    loss = (normal - (1 - smoothing) * right - smoothing * mean).double().sum()
-    scores.sub_(normal.unsqueeze(1)).exp_()
-    if smoothing:
-        scores.sub_(smoothing / words)
-    scores[rows, labels] -= 1 - smoothing
-    return loss
+    near = max(1, min(len(labels), NEAR // words))
+    exact, shares = (scores.new_empty(near, words, dtype=torch.float32) for _ in range(2))
+    total = scores.new_zeros((), dtype=torch.float64)
+    for some, right in zip(scores.split(near), labels.split(near), strict=True):
+        at = right.unsqueeze(1)
+        plain, share = exact[: len(some)].copy_(some), shares[: len(some)]
+        if bias is not None:
+            plain += bias
+        torch.softmax(plain, 1, out=share)
+        # The largest score and its share give the sum of all exponents without another pass over them.
+        normal = plain.amax(1) - share.amax(1).log()
+        mean = plain.mean(1) if smoothing else 0.0
+        total += (normal - (1 - smoothing) * plain.gather(1, at).squeeze(1) - smoothing * mean).double().sum()
+        if smoothing:
+            share -= smoothing / words
+        share.scatter_add_(1, at, share.new_full((len(some), 1), smoothing - 1))
+        some.copy_(share)
+    return total
 
 
 def _learn(scores: Tensor, given: Tensor, words: Tensor, place: slice, gradients: list[Tensor | None]) -> None:
@@ -82,7 +92,9 @@ def _learn(scores: Tensor, given: Tensor, words: Tensor, place: slice, gradients
     hidden, weight, bias = gradients
     if hidden is not None:
         hidden[place] = scores @ words
-    if weight is not None:
+    if weight is not None and weight.dtype == scores.dtype:
+        weight.addmm_(scores.T, given)
+    elif weight is not None:
         weight += scores.T @ given
     if bias is not None:
         bias += scores.sum(0, dtype=torch.float32)

@@ -111,7 +111,7 @@ print("all the same")
 """
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=400, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=900, check=False
     )
     assert "all the same" in done.stdout, done.stderr[-3000:]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import REVERSE, changed, command, weights
+from tiny_runs import REVERSE, changed, command, pairs, weights
 
 import headwise
-from headwise.errors import RecipeError, TrainingError
+from headwise.errors import DataError, RecipeError, TrainingError
 from headwise.training.recipe_file import make_recipe, write_recipe
 
 
@@ -145,6 +145,17 @@ def test_another_recipe_is_refused_by_the_field_that_differs(tmp_path: Path) -> 
         RecipeError, match=r"recipe.toml: run.steps: the run that is there has 2, not 3; choose another"
     ):
         headwise.train(changed(REVERSE, run={"steps": 3}), out=tmp_path / "run", quiet=True)
+
+
+def test_other_data_are_refused_where_a_run_has_begun(tmp_path: Path) -> None:
+    recipe = {**changed(REVERSE, run={"steps": 2}), "data": {"validation": 0.2}}
+    file = pairs(tmp_path / "pairs.jsonl")
+    headwise.train(recipe, file, tmp_path / "run", quiet=True)
+    before = (tmp_path / "run" / "tokens" / "train.source.ids").read_bytes()
+    pairs(file, count=50)
+    with pytest.raises(DataError, match="was begun with other data; choose another --out"):
+        headwise.train(recipe, file, tmp_path / "run", quiet=True)
+    assert (tmp_path / "run" / "tokens" / "train.source.ids").read_bytes() == before
 
 
 def test_two_processes_never_train_in_one_directory(tmp_path: Path) -> None:

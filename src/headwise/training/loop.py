@@ -126,8 +126,7 @@ class Loop:
         own, counts = share(rows, part, self.recipe.batch.accumulate * self.processes.count)
         batch = self.prepared.layout.collate(own, self.prepared.train, self.position.epoch)
         if not counts:
-            batch.labels[:, 1:] = IGNORED
-            batch.labels[:, :1] = IGNORED
+            batch.labels.fill_(IGNORED)
         return batch.to(self.processes.device)
 
     def autocast(self) -> AbstractContextManager[Any]:

@@ -51,6 +51,8 @@ def prepare(recipe: Recipe, source: Source, out: Path, tell: Callable[[str], Non
     directory, wanted = out / "tokens", _print_of(recipe, source)
     about = read_about(directory)
     if about is None or about.get("print") != wanted:
+        if (out / "last").exists():
+            raise DataError(f"{out}: the run that is there was begun with other data; choose another --out")
         _tokenise(recipe, source, out, wanted, tell)
         about = read_about(directory)
     if about is None:

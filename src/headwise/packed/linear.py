@@ -56,6 +56,11 @@ class PackedLinear(Packed):
         y = self._product(rows).view(*x.shape[:-1], self.out_features)
         return y if y.dtype == x.dtype else y.to(x.dtype)
 
+    @property
+    def rounding(self) -> str:
+        """What x, and without the kernel the weight too, is rounded to."""
+        return "int8" if level() != "torch" else str(fast_dtype()).removeprefix("torch.")
+
     def _product(self, x: Tensor) -> Tensor:
         """x float32 [row, in_features]."""
         which = level()

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from headwise.errors import HeadwiseError
+from headwise.packed.linear import PackedLinear
 from headwise.tracing.trace import Trace
 
 _SAMPLE = 64
@@ -20,6 +21,8 @@ def identify(model: nn.Module) -> dict[str, str]:
     family = getattr(model, "family", None) or getattr(config, "model_type", None)
     source = getattr(model, "name", None) or getattr(model, "source", None) or getattr(config, "_name_or_path", None)
     facts = {"architecture": type(model).__name__, "family": family, "source": source}
+    rounding = {module.rounding for module in model.modules() if isinstance(module, PackedLinear)}
+    facts["products"] = max(rounding, default=None)
     facts |= {"fingerprint": fingerprint(model), "headwise": _own_version(), "torch": str(torch.__version__)}
     return {name: str(value) for name, value in facts.items() if value}
 

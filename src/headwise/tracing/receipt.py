@@ -4,7 +4,8 @@ The checks, and the largest error allowed, where eps is that of the dtype the mo
 
     rows sum to one      the weights of every query that may look somewhere;                64 · eps of the record
     weights · v          against what the kernel returned;          8 · eps · (1 + largest |score|) · largest |v|
-    heads through W_O    and its bias, against the layer's output;      8 · eps · largest |z| · largest row of |W_O|
+    heads through W_O    and its bias, against the layer's output;      8 · eps · largest |z| · largest row of |W_O|;
+                         where W_O is packed, z is rounded to int8:   1/254 · largest |z| · largest row of |W_O| more
     final output         against the same run unrecorded;                            16 · eps · largest |output|
 
 The allowed errors are bounds of rounding; a wrong mask, scale or head is larger by orders of magnitude.
@@ -24,6 +25,8 @@ from headwise.tracing.trace import Trace
 MOST, SAMPLE = 2048, 256
 """Texts of more tokens have so many rows of weights checked, evenly spread; a sum over all rows is quadratic."""
 SUM, MIX, JOIN, FINAL = "rows sum to one", "weights · v", "heads through W_O", "final output"
+_PACKED = {"int8": 1 / 254, "bfloat16": 1 / 64}
+"""How far packed products may be off: half a step of 1/127; a few roundings of 1/256."""
 _EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
@@ -89,7 +92,7 @@ def write_receipt(trace: Trace, layers: Iterable[int] | None = None) -> Receipt:
     missing: list[str] = []
     for (_, layer), place in trace.places.items():
         if wanted is None or layer in wanted:
-            rows += _check_place(place, dtype)
+            rows += _check_place(place, dtype, _PACKED.get(trace.about.get("products", ""), 0.0))
             missing += _missing(place)
     rows += _final(trace, dtype)
     if trace.rerun is None:
@@ -97,7 +100,7 @@ def write_receipt(trace: Trace, layers: Iterable[int] | None = None) -> Receipt:
     return Receipt(tuple(rows), tuple(missing), dtype)
 
 
-def _check_place(place: Place, dtype: str) -> Iterator[Row]:
+def _check_place(place: Place, dtype: str, rounding: float) -> Iterator[Row]:
     eps = max(_EPSILON.get(dtype, _EPSILON["float32"]), float(np.finfo(place.query.dtype).eps))
     unsummed, unmixed, score = 0.0, 0.0, 0.0
     rows = _rows(place)
@@ -110,7 +113,7 @@ def _check_place(place: Place, dtype: str) -> Iterator[Row]:
     yield Row(SUM, place.mode, place.layer, unsummed, 64 * float(np.finfo(place.query.dtype).eps))
     yield Row(MIX, place.mode, place.layer, unmixed, 8 * eps * (1 + score) * largest)
     if place.output_weight is not None and place.output is not None:
-        yield _check_output(place, eps)
+        yield _check_output(place, 8 * eps + rounding)
 
 
 def _rows(place: Place) -> Whole:
@@ -134,7 +137,7 @@ def _check_rows(place: Place, head: int, rows: Whole) -> tuple[float, float, flo
     return summed, float(np.abs(difference).max(initial=0)), highest
 
 
-def _check_output(place: Place, eps: float) -> Row:
+def _check_output(place: Place, allowed: float) -> Row:
     """Σ z_h W_O_h + bias against what left the layer."""
     assert place.output_weight is not None
     assert place.output is not None
@@ -147,7 +150,7 @@ def _check_output(place: Place, eps: float) -> Row:
         total += place.output_bias
         size += float(np.abs(place.output_bias).max())
     error = float(np.abs(total - place.output).max(initial=0))
-    return Row(JOIN, place.mode, place.layer, error, 8 * eps * size)
+    return Row(JOIN, place.mode, place.layer, error, allowed * size)
 
 
 def _missing(place: Place) -> Iterator[str]:

@@ -12,10 +12,8 @@ from headwise.attention.positions import DistanceBias
 from headwise.errors import HeadwiseError
 from headwise.tracing.arrays import Array, Place
 from headwise.tracing.collect_terms import Extent, bias_of, visibility_of
+from headwise.tracing.slab import Slab
 from headwise.tracing.tap import Call, Tap
-
-_SMALL = 1 << 20
-"""Bytes up to which a tensor that nobody else holds is kept as it is; larger ones would scatter the memory."""
 
 
 @dataclass(eq=False)
@@ -47,22 +45,21 @@ class Kept:
     """The edits that saw this call."""
 
 
-def keep(call: Call, inputs: bool, continues: bool) -> Kept:
+def keep(call: Call, inputs: bool, continues: bool, slab: Slab) -> Kept:
     """What will be looked at, copied where anybody else holds it; what a continued call has in its cache is known."""
     seen = call.received
     assert seen is not None
     new = seen.key.shape[2]
     if continues:
         new = 0 if call.mode == "cross" else seen.query.shape[2]
-    own = _copy if call.held or seen.query.nbytes > _SMALL else torch.Tensor.detach
     bias = seen.bias
     if isinstance(bias, DistanceBias):
         bias = DistanceBias(bias.values.detach(), bias.zero)
     return Kept(
-        query=own(seen.query),
-        key=own(seen.key[:, :, seen.key.shape[2] - new :]),
-        value=own(seen.value[:, :, seen.key.shape[2] - new :]),
-        mixed=own(seen.mixed),
+        query=slab.keep(seen.query, call.held),
+        key=slab.keep(seen.key[:, :, seen.key.shape[2] - new :], call.held),
+        value=slab.keep(seen.value[:, :, seen.key.shape[2] - new :], call.held),
+        mixed=slab.keep(seen.mixed, call.held),
         mask=seen.mask,
         bias=bias.detach() if isinstance(bias, Tensor) else bias,
         scale=seen.scale,
@@ -71,19 +68,14 @@ def keep(call: Call, inputs: bool, continues: bool) -> Kept:
         first=call.first,
         last=call.last,
         keys=seen.key.shape[2],
-        x=_copy(call.x) if inputs and call.x is not None else None,
-        output=None if call.output is None else _copy(call.output),
+        x=slab.keep(call.x) if inputs and call.x is not None else None,
+        output=None if call.output is None else slab.keep(call.output),
         output_layer=call.output_layer,
         cuts=list(call.cuts),
         replaced=set(call.replaced),
         kernel=call.kernel,
         edits=[tap for tap in call.taps if tap.edits],
     )
-
-
-def _copy(x: Tensor) -> Tensor:
-    """What the model does to its own tensor afterwards does not change the record."""
-    return x.detach().clone()
 
 
 def collect(mode: str, layer: int, calls: list[Kept], row: int, extent: Extent, shared: dict[Any, Any]) -> Place:

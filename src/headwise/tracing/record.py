@@ -14,6 +14,7 @@ from headwise.tracing.arrays import Place, Stream
 from headwise.tracing.collect import Kept, collect, keep
 from headwise.tracing.collect_terms import Extent
 from headwise.tracing.seam import SeamPlace, check_layers, places_of, tapped
+from headwise.tracing.slab import Slab
 from headwise.tracing.tap import Call, Tap
 from headwise.tracing.tokens import make_stream, real_part, unnamed
 from headwise.tracing.trace import MODES, Trace
@@ -88,6 +89,7 @@ class Recorder(Tap):
     def __init__(self, inputs: bool | None) -> None:
         super().__init__()
         self.inputs = inputs
+        self.slab = Slab()
         self.calls: dict[tuple[str, int], list[Kept]] = {}
         self.broken: str | None = None
 
@@ -107,7 +109,7 @@ class Recorder(Tap):
             self.broken = f"{call.mode} layer {call.layer}: rows changed places (beam search), so record one at a time"
         if call.problem:
             self.broken = f"{call.mode} layer {call.layer}: {call.problem}"
-        self.calls[name] = [*before, keep(call, inputs, bool(before))]
+        self.calls[name] = [*before, keep(call, inputs, bool(before), self.slab)]
 
     def missing(self) -> set[int]:
         """Layers that were asked for and never came; only of a model whose layers its run must tell."""

@@ -15,7 +15,7 @@ from page_models import random_trace, small_cross, small_encoder
 
 import headwise
 from headwise.errors import HeadwiseError, ReceiptError
-from headwise.views.page import assemble
+from headwise.views.page import assemble, atlas
 from headwise.views.page.encode import ALPHABET, encode
 from headwise.views.page.from_trace import page_data
 from headwise.views.page.pack import pack, stored_error
@@ -180,11 +180,12 @@ def test_the_policy_names_the_script_and_the_style() -> None:
     assert "http" not in re.sub(r"http://www\.w3\.org/\S+|http-equiv", "", page)
 
 
-def test_every_module_is_in_the_page_and_none_twice() -> None:
-    script = assemble.page_script()
+def test_every_module_is_in_a_page_and_in_none_twice() -> None:
+    scripts = [assemble.page_script(parts) for parts in (assemble.PAGE, atlas.ATLAS)]
     for module in MODULES:
-        assert script.count(f"const module_{module.stem} = (") == 1, module.name
-    assert not re.search(r"^(import|export)\b", script, re.M)
+        counts = [script.count(f"const module_{module.stem} = (") for script in scripts]
+        assert max(counts) == 1, module.name
+    assert not any(re.search(r"^(import|export)\b", script, re.M) for script in scripts)
 
 
 def test_what_cannot_be_inlined_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

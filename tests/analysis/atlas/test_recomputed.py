@@ -97,8 +97,8 @@ def looks(model: Any, tokenizer: Any, text: str, spans: list[tuple[int, int]]) -
             part = dense.weight[:, head * width : (head + 1) * width].detach().double()
             wrote = weights * (value[:, head].double() @ part.T).norm(dim=-1).numpy()
             for lens, matrix in enumerate((weights, wrote)):
-                words = np.array([[np.mean([matrix[a, goal].sum() for a in own]) for goal in tokens] for own in tokens])
-                found[lens].append(words)
+                columns = np.stack([matrix[:, goal].sum(axis=1) for goal in tokens], axis=1)
+                found[lens].append(np.stack([columns[own].mean(axis=0) for own in tokens]))
     return np.array(found)
 
 

@@ -419,8 +419,8 @@ def test_a_compiled_model_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["decoder", "pair"])
 def test_large_records_are_copied_to_slabs_by_runs_of_every_mode(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nearly equal: with gradients torch takes another kernel where there is a bias."""
-    model, inputs = make(name), inputs_of(name, 2)
+    """In float64: with gradients torch takes another kernel where there is a bias."""
+    model, inputs = make(name).double(), inputs_of(name, 2)
     small = recorded(model, *inputs)
     monkeypatch.setattr(slab, "SMALL", 0)
     monkeypatch.setattr(slab, "SIZE", 4096)
@@ -431,5 +431,5 @@ def test_large_records_are_copied_to_slabs_by_runs_of_every_mode(name: str, monk
             large = recording.row(0)
             for place, own in small.places.items():
                 for field in ("query", "key", "value", "mixed", "output", "input"):
-                    np.testing.assert_allclose(getattr(large.places[place], field), getattr(own, field), atol=2e-5)
+                    np.testing.assert_allclose(getattr(large.places[place], field), getattr(own, field), atol=1e-10)
     assert large.receipt().ok

@@ -3,8 +3,7 @@
 The straightforward way: transformers with output_attentions=True on 32 sentences at a time, then numpy: each
 sentence's weights are merged to words, and the word that each head looks at most is compared with the pairs. Both give
 the accuracy of every head for every shipped relation in both directions, by weight; both read the same file with the
-same reader, so that only the model and what is done with its attention differ (the atlas also gives the second lens
-and the controls).
+same reader, so that only the model and what is done with its attention differ (the atlas also gives the controls).
 
     .venv/bin/python benchmarks/atlas.py [sentences]
 """
@@ -32,7 +31,7 @@ ROUNDS = 3
 
 def ours(model: Any, count: int) -> dict[Any, Any]:
     """By row, [head] the accuracy by weight."""
-    worker = Worker(model, Plan(shipped(), random=False, shuffle=False, measures=False))
+    worker = Worker(model, Plan(shipped(), random=False, shuffle=False, wrote=False, measures=False))
     total = Total(worker.heads)
     for chunk in chunks([CORPUS], limit=count):
         total.add(worker.work(chunk))

@@ -38,9 +38,9 @@ class Tally:
 class Reader(Tap):
     """Sees one stack of a model run a batch, and tallies the answers."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, wrote: bool = True) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.wrote = model, wrote
         self.mode = "decoder" if model.config.encoder is None else "encoder"
         stack = model.config.stacks[self.mode]
         self.causal: bool = stack.causal
@@ -90,6 +90,8 @@ class Reader(Tap):
         self.count(batch, tally, words, heads, 0)
         if tally.sums is not None:
             tally.sums[heads] += self._shares(batch, weights, words)
+        if not self.wrote:
+            return
         weights *= self._norms(call, seen).unsqueeze(2)
         words = batch.means.unsqueeze(1) @ (weights @ batch.members.unsqueeze(1))
         self.count(batch, tally, words, heads, 1)

@@ -26,6 +26,8 @@ class Plan:
     random: bool = True
     """Whether the same model with random weights runs too."""
     shuffle: bool = True
+    wrote: bool = True
+    """Whether to ask by what heads wrote too, and not by weight alone."""
     measures: bool = True
     """Whether to measure what heads do without labels."""
     threads: int | None = None
@@ -73,9 +75,9 @@ class Worker:
         if plan.threads is not None and torch.get_num_threads() != plan.threads:
             torch.set_num_threads(plan.threads)
         self.model, self.plan = model, plan
-        self.reader = Reader(model)
+        self.reader = Reader(model, plan.wrote)
         self.heads = self.reader.layers * self.reader.heads
-        self.twin = Reader(random_twin(model, plan.seed + 1)) if plan.random else None
+        self.twin = Reader(random_twin(model, plan.seed + 1), plan.wrote) if plan.random else None
 
     def work(self, chunk: Chunk) -> Partial:
         """What this chunk says."""

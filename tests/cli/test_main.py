@@ -61,7 +61,7 @@ def test_help_names_every_command(command: Command, words: list[str]) -> None:
     ("words", "told"),
     [
         (["--bogus"], "headwise: No such option: --bogus; see: headwise --help\n"),
-        (["atals"], "headwise: No such command 'atals'; see: headwise --help\n"),
+        (["atals"], "headwise: No such command 'atals'. Did you mean 'atlas'?; see: headwise --help\n"),
         (["worksheet", "--dmi", "4"], "headwise: No such option: --dmi"),
         (["worksheet", "--dim", "four", "a"], "headwise: Invalid value for '--dim'"),
         (["worksheet", "--dim"], "headwise: Option '--dim' requires an argument"),

@@ -80,7 +80,8 @@ def test_other_filling_and_plain_floats_run_through_the_modules() -> None:
     padding[1, 4:] = False
     for model in (decoder("llama"), small_decoder(**KINDS["llama"])):
         found = DecodeStep(model).read(ids, padding, model.new_cache())
-        assert torch.equal(found, model(ids, padding=padding)[:, -1])
+        # One row times the head's matrix is rounded in another order than nine rows are.
+        torch.testing.assert_close(found, model(ids, padding=padding)[:, -1], rtol=0, atol=1e-5)
 
 
 @torch.inference_mode()

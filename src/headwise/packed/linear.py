@@ -71,7 +71,7 @@ class PackedLinear(Packed):
 
     @cached_property
     def _torch(self) -> TorchProduct:
-        return TorchProduct(self.packed, fast_dtype())
+        return TorchProduct([self.packed], fast_dtype())
 
     def extra_repr(self) -> str:
         """The sizes and the kind, for print(layer)."""

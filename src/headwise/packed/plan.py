@@ -30,7 +30,7 @@ class Plan:
         self._kept: list[Tensor] = []
         self.packed = True
         """Whether all matrices are: plain floats are read faster by torch, when they meet many tokens."""
-        _check_kinds(config)
+        check_kinds(config)
         blocks: list[Any] = list(model.decoder.blocks)
         self._layers = (Layer * len(blocks))()
         for layer, block in enumerate(blocks):
@@ -56,8 +56,7 @@ class Plan:
         config, attention, wide = self.config, block.attention, block.feedforward
         joined = config.heads * config.size_of_head
         shared = config.shared_heads * config.size_of_head
-        if block.cross is not None or not block.pre:
-            raise CannotPlan("its blocks are not of the plain kind with norms first")
+        check_block(block)
         for place, (linear, rows) in enumerate(
             ((attention.query, joined), (attention.key, shared), (attention.value, shared))
         ):
@@ -105,8 +104,14 @@ class Plan:
         return tensor
 
 
-def _check_kinds(config: Any) -> None:
-    """Refuses what the C step does not compute."""
+def check_block(block: Any) -> None:
+    """Refuses blocks that a step does not compute."""
+    if block.cross is not None or not block.pre:
+        raise CannotPlan("its blocks are not of the plain kind with norms first")
+
+
+def check_kinds(config: Any) -> None:
+    """Refuses what a step does not compute."""
     if config.cross or not config.causal:
         raise CannotPlan("it is not a decoder of its own")
     if config.mixer != "attention":

@@ -1,4 +1,4 @@
-"""DecodeStep: one more token for each text of a batch, through the whole decoder in one call of the C kernel."""
+"""DecodeStep: one more token for each text of a batch, in one call of the C kernel or in few operations of torch."""
 
 import ctypes
 from typing import Any
@@ -10,6 +10,7 @@ from headwise.packed import native
 from headwise.packed.levels import LEVELS, level
 from headwise.packed.plan import CannotPlan, Plan
 from headwise.packed.structs import Cache
+from headwise.packed.torch_step import TorchStep
 
 READ_AT_ONCE = 256
 """Tokens of a prompt that one call reads: their numbers stay near, and Ctrl-C is heard in between."""
@@ -30,10 +31,12 @@ class DecodeStep:
         self._level = level()
         self._turns = Turns(model.decoder.rotary)
         self._plan: Plan | None = None
+        self._torch: TorchStep | None = None
         try:
             if self._level == "torch":
-                raise CannotPlan("there is no C kernel")
-            self._plan = Plan(model)
+                self._torch = TorchStep(model)
+            else:
+                self._plan = Plan(model)
         except CannotPlan as problem:
             self.reason = str(problem)
 
@@ -78,9 +81,12 @@ class DecodeStep:
     @torch.inference_mode()
     def __call__(self, ids: Tensor, cache: Any) -> Tensor:
         """ids [batch], the tokens that were chosen last -> logits [batch, vocabulary]."""
-        if self._plan is None or not self._suits(cache.seen + 1) or not _holds_floats(cache, len(ids)):
-            return self.model(ids[:, None], cache=cache)[:, -1]
-        return self._native(self._plan, ids, cache)
+        suits = self._suits(cache.seen + 1) and _holds_floats(cache, len(ids))
+        if suits and self._plan is not None:
+            return self._native(self._plan, ids, cache)
+        if suits and self._torch is not None and self._torch.suits(len(ids)):
+            return self._few(self._torch, ids, cache)
+        return self.model(ids[:, None], cache=cache)[:, -1]
 
     def _suits(self, length: int) -> bool:
         """Whether nobody watches or trains, and the text is not longer than the model allows."""
@@ -90,6 +96,13 @@ class DecodeStep:
             return False
         positions = self.model.decoder.config.positions
         return positions.kind != "learned" or length <= positions.count  # the modules have the error to say
+
+    def _few(self, step: TorchStep, ids: Tensor, cache: Any) -> Tensor:
+        places = torch.tensor([cache.seen]) if cache.kept is None else cache.kept
+        cosine, sine, _ = self._turns.at(places, cache.seen)
+        logits = step(self._embed(ids, places), torch.atleast_2d(cosine), torch.atleast_2d(sine), cache.layers)
+        cache.advance(1, None)
+        return logits
 
     def _native(self, plan: Plan, ids: Tensor, cache: Any) -> Tensor:
         places = torch.tensor([cache.seen]) if cache.kept is None else cache.kept

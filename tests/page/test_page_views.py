@@ -34,7 +34,7 @@ def check_views(page: Any, mode: str, layers: int, heads: int, keys: int) -> Non
     assert "looks at" in page.text("#said")
     assert page.count("#sentence .lines path") > 0
     assert page.count("#receipt tbody tr") >= 3
-    assert page.tab.locator("#pill").is_visible()
+    assert page.tab.locator("#proof").is_visible()
 
 
 @pytest.mark.weights

@@ -18,7 +18,7 @@ class Parts(NamedTuple):
     """What a page is made of: files in `assets`; further pages take base.css and the modules they need."""
 
     template: str = "page.html"
-    styles: tuple[str, ...] = ("base.css", "views.css", "table.css")
+    styles: tuple[str, ...] = ("base.css", "views.css", "table.css", "proof.css")
     script: str = "main.js"
 
 

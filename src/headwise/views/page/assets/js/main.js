@@ -8,8 +8,9 @@ import { Heads } from "./heads.js";
 import { Joined } from "./joined.js";
 import { sentenceOf } from "./look.js";
 import { Matrix } from "./matrix.js";
+import { Proof } from "./proof.js";
 import { Reading } from "./reading.js";
-import { copyText, showPill, showReceipt } from "./receipt.js";
+import { copyText, showReceipt } from "./receipt.js";
 import { saveCsv, saveSvg } from "./save.js";
 import { Sentence } from "./sentence.js";
 import { Store } from "./state.js";
@@ -43,7 +44,7 @@ class Page {
       table: new Table(body("table"), this.store, this.reading, readout),
       joined: new Joined(body("joined"), this.store, this.reading, readout),
     };
-    showPill(part("pill"), data.header);
+    this.proof = new Proof(part("proof"), data.header);
     showReceipt(body("receipt"), data.header);
     this.#exports();
     const link = part("link");

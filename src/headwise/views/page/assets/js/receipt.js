@@ -9,18 +9,6 @@ export function small(value) {
   return value === 0 ? "0" : value.toExponential(1).replace("e-", "e−").replace("e+", "e");
 }
 
-/** The one line that is always in view. @param {HTMLElement} element @param {Header} header */
-export function showPill(element, header) {
-  const { receipt, model } = header;
-  const name = model.model?.split(/[\\/]/).filter(Boolean).pop();
-  const run = [name, model.dtype, model.kernel].filter(Boolean).join(" · ");
-  fill(element, h("span", { className: "tick", "aria-hidden": "true" }, receipt.ok ? "✓" : "✗"),
-    h("span", { className: "words" }, receipt.ok ? "reconciled, largest difference" : "does not reconcile"), h("b", {}, small(receipt.worst)),
-    run && h("span", { className: "run" }, run));
-  element.classList.toggle("bad", !receipt.ok);
-  element.title = "What is drawn, compared with what the model computed. Click for the whole receipt.";
-}
-
 /** @param {HTMLElement} element @param {Header} header */
 export function showReceipt(element, header) {
   const { receipt, model, command } = header;

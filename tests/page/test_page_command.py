@@ -10,6 +10,7 @@ import pytest
 from page_models import KIDS
 
 from headwise.checkpoints.digest import weights_sha256
+from headwise.views.page.write import write_page
 
 
 @pytest.mark.weights
@@ -32,6 +33,22 @@ def test_heads_that_are_not_there_are_refused(command: Any, tmp_path: Path) -> N
     answer = command("explain", "It works", "--layers", "9", "--page", path)
     assert answer.code == 2
     assert answer.err.strip().endswith("layers: got [9], this trace has 0 to 5")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.weights
+def test_a_page_that_would_be_too_large_is_refused_before_anything_is_shown(
+    command: Any, minilm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(write_page.__kwdefaults__, "limit", 0.3)  # a text that is too long for 12 MB takes a minute
+    page, save = tmp_path / "attention.html", tmp_path / "trace.safetensors"
+    answer = command("explain", KIDS, "--page", page, "--save", save)
+    assert answer.code == 2
+    assert answer.out == ""
+    wanted = (
+        r"would take \d+ MB .*: it holds 72 heads for 16 tokens; choose about \d+ of them with --layers and --heads"
+    )
+    assert re.search(wanted, answer.err)
     assert list(tmp_path.iterdir()) == []
 
 

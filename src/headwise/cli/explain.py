@@ -55,8 +55,8 @@ class _Wishes:
     json: bool
     save: Path | None
     page: Path | None
-    layers: str | None
-    heads: str | None
+    layers: list[int] | None
+    heads: list[int] | None
 
 
 def explain(
@@ -86,16 +86,17 @@ def explain(
     from headwise.analysis.explain import Wanted
 
     source = _Source(_read(text, trace), model, transformers, trace, target, write, moved)
-    _show(source, Wanted(word, layer, head, mode), _Wishes(full, as_json, save, page, layers, heads))
+    chosen = _numbers("--layers", layers), _numbers("--heads", heads)
+    _show(source, Wanted(word, layer, head, mode), _Wishes(full, as_json, save, page, *chosen))
 
 
 def _show(source: _Source, wanted: "Wanted", wishes: _Wishes) -> None:
-    layers, heads = _numbers("--layers", wishes.layers), _numbers("--heads", wishes.heads)
     recorded, other = _record(source)
     if wishes.page is not None:
         recorded = _with_hash(source, recorded)
-    command = shlex.join(["headwise", *sys.argv[1:]])
-    shown = _explain(recorded, other, wanted, command)
+    shown = _explain(recorded, other, wanted, shlex.join(["headwise", *sys.argv[1:]]))
+    # First of all what may be refused, such as a page that would be too large: then nothing is written or shown.
+    page = None if wishes.page is None else _write_page(source, recorded, shown, wishes)
     if wishes.save is not None:
         recorded.save(wishes.save)
     if wishes.json:
@@ -104,13 +105,26 @@ def _show(source: _Source, wanted: "Wanted", wishes: _Wishes) -> None:
         sys.stdout.write(to_json(shown) + "\n")
     else:
         _print(shown, wishes.full)
-    if wishes.page is not None:
-        from headwise.views.page.write import write_page
+    if page is not None:
+        typer.echo(f"page: {page.absolute()} (open it in a browser; it needs no network)", err=wishes.json)
 
-        focus = {"mode": shown.mode, "layer": shown.table.layer, "head": shown.table.head, "token": shown.table.query}
-        begun = _prompt(source, recorded)
-        path = write_page(recorded, wishes.page, layers=layers, heads=heads, focus=focus, command=command, prompt=begun)
-        typer.echo(f"page: {path.absolute()} (open it in a browser; it needs no network)", err=wishes.json)
+
+def _write_page(source: _Source, trace: "Trace", shown: "Explanation", wishes: _Wishes) -> Path:
+    """The page, open at what the explanation shows."""
+    from headwise.views.page.write import write_page
+
+    assert wishes.page is not None
+    focus = {"mode": shown.mode, "layer": shown.table.layer, "head": shown.table.head, "token": shown.table.query}
+    begun = _prompt(source, trace)
+    return write_page(
+        trace,
+        wishes.page,
+        layers=wishes.layers,
+        heads=wishes.heads,
+        focus=focus,
+        command=shown.command,
+        prompt=begun,
+    )
 
 
 def _read(text: str | None, trace: Path | None) -> str | None:

@@ -19,6 +19,7 @@ from headwise.analysis.atlas.sentence import Sentence
 from headwise.analysis.atlas.worker import Plan, Worker
 
 EWT = Path(__file__).parents[4] / "shared" / "data" / "ewt" / "dev.conllu.gz"
+ROWS = ("object", "determiner", "adjective", "auxiliary", "passive-auxiliary")
 NOUNS = {"NOUN", "PROPN", "PRON"}
 CLEAR = 1e-5
 """A head that gives two words weights as close as this may answer either way."""
@@ -75,16 +76,19 @@ def pairs_of(sentence: Sentence) -> Iterator[tuple[str, int, int]]:
             yield "determiner", number, word.head
         if deprel == "amod" and upos == "ADJ" and above.columns.get("upos") in ("NOUN", "PROPN"):
             yield "adjective", number, word.head
+        if deprel in ("aux", "aux:pass") and upos == "AUX" and above.columns.get("upos") == "VERB":
+            yield "auxiliary" if deprel == "aux" else "passive-auxiliary", number, word.head
 
 
-def looks(model: Any, tokenizer: Any, text: str, spans: list[tuple[int, int]]) -> Any:
-    """[lens, layer · head, word, word] by plain sums and means, or None where words share a token."""
+def looks(model: Any, tokenizer: Any, text: str, spans: list[tuple[int, int]]) -> tuple[Any, list[int]]:
+    """[lens, layer · head, word, word] by plain sums and means, and which of them each word of the corpus is."""
     encoded = tokenizer(text, return_offsets_mapping=True, return_tensors="pt")
     offsets = encoded.pop("offset_mapping")[0].tolist()
     with torch.no_grad():
         ran = model(**encoded, output_attentions=True, output_hidden_states=True)
     tokens = [[at for at, (a, b) in enumerate(offsets) if a < end and b > start and b > a] for start, end in spans]
     assert all(tokens)
+    tokens, which = joined(tokens)
     heads = model.config.num_attention_heads
     found: list[list[Any]] = [[], []]
     for layer, block in enumerate(model.encoder.layer):
@@ -99,7 +103,20 @@ def looks(model: Any, tokenizer: Any, text: str, spans: list[tuple[int, int]]) -
             for lens, matrix in enumerate((weights, wrote)):
                 columns = np.stack([matrix[:, goal].sum(axis=1) for goal in tokens], axis=1)
                 found[lens].append(np.stack([columns[own].mean(axis=0) for own in tokens]))
-    return np.array(found)
+    return np.array(found), which
+
+
+def joined(tokens: list[list[int]]) -> tuple[list[list[int]], list[int]]:
+    """Words that share a token are one, as did and n't whose tokens are didn, ' and t."""
+    found: list[list[int]] = []
+    which: list[int] = []
+    for own in tokens:
+        if found and set(found[-1]) & set(own):
+            found[-1] = sorted({*found[-1], *own})
+        else:
+            found.append(own)
+        which.append(len(found) - 1)
+    return found, which
 
 
 def plainly(model: Any, tokenizer: Any, texts: list[Sentence]) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, int]]:
@@ -108,12 +125,15 @@ def plainly(model: Any, tokenizer: Any, texts: list[Sentence]) -> tuple[dict[Any
     open_: dict[Any, Any] = {}
     count: dict[Any, int] = {}
     for sentence in texts:
-        seen = looks(model, tokenizer, sentence.text, [(word.start, word.end) for word in sentence.words])
+        seen, which = looks(model, tokenizer, sentence.text, [(word.start, word.end) for word in sentence.words])
         goals: dict[Any, set[int]] = {}
         for name, source, goal in pairs_of(sentence):
             goals.setdefault((name, 0, source), set()).add(goal)
             goals.setdefault((name, 1, goal), set()).add(source)
-        for (name, way, source), wanted in goals.items():
+        for (name, way, word), words in goals.items():
+            source, wanted = which[word], {which[goal] for goal in words} - {which[word]}
+            if not wanted:
+                continue
             scores = seen[:, :, source].copy()
             scores[:, :, source] = -1
             two = np.sort(scores, axis=-1)[..., -2:]
@@ -127,7 +147,7 @@ def plainly(model: Any, tokenizer: Any, texts: list[Sentence]) -> tuple[dict[Any
 def check(theirs: Any, tokenizer: Any, ours: Any, file: Path, limit: int) -> int:
     """Count both ways; returns the number of questions that were compared."""
     (chunk,) = chunks([file], limit, limit)
-    relations = {name: shipped()[name] for name in ("object", "determiner", "adjective")}
+    relations = {name: shipped()[name] for name in ROWS}
     total = Total(ours.config.encoder.layers * ours.config.encoder.heads)
     total.add(Worker(ours.eval(), Plan(relations, random=False, measures=False)).work(chunk))
     texts = [sentence for _, sentence in sentences(chunk)]

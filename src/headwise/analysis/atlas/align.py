@@ -10,7 +10,6 @@ from headwise.analysis.atlas.sentence import Sentence
 class Aligned:
     """A sentence as the model reads it."""
 
-    sentence: Sentence
     ids: list[int]
     special: list[bool]
     units: list[list[int]]
@@ -42,7 +41,7 @@ def align(model: Any, sentence: Sentence) -> Aligned | str:
         else:
             units.append(list(own))
         unit_of.append(len(units) - 1)
-    return Aligned(sentence, ids, special, units, unit_of)
+    return Aligned(ids, special, units, unit_of)
 
 
 def opening_id(model: Any, special: list[bool]) -> int | None:

@@ -11,9 +11,9 @@ from torch import Tensor
 from headwise.analysis.atlas.align import Aligned
 from headwise.analysis.atlas.cases import Case, masks_of
 
-TOKENS = 1024
+TOKENS = 384
 """Tokens in a batch, at most."""
-PAIRS = 24 * 1024
+PAIRS = 16 * 1024
 """Pairs of tokens in a batch, at most: the weights of one head of one layer."""
 
 

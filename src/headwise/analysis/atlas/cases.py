@@ -8,6 +8,7 @@ import numpy as np
 from headwise.analysis.atlas.align import Aligned
 from headwise.analysis.atlas.match import Question
 from headwise.analysis.atlas.relations import Relation
+from headwise.analysis.atlas.sentence import Sentence
 from headwise.tracing.arrays import Truth
 
 OFFSETS = tuple(offset for offset in range(-10, 11) if offset)
@@ -35,6 +36,7 @@ class Case:
 
 
 def cases_of(
+    sentence: Sentence,
     aligned: Aligned,
     asked: Sequence[Question],
     relations: Mapping[str, Relation],
@@ -43,7 +45,7 @@ def cases_of(
 ) -> list[Case]:
     """The questions that this model could answer: where a word sees no later one, some it cannot."""
     found: list[Case] = []
-    tags = _tags(aligned)
+    tags = _tags(sentence, aligned)
     for question in asked:
         source = aligned.unit_of[question.source]
         looked_at = bool(question.candidates) and question.way == 1
@@ -61,10 +63,10 @@ def cases_of(
     return found
 
 
-def _tags(aligned: Aligned) -> list[set[str]]:
+def _tags(sentence: Sentence, aligned: Aligned) -> list[set[str]]:
     """The parts of speech in each unit."""
     tags: list[set[str]] = [set() for _ in aligned.units]
-    for word, unit in zip(aligned.sentence.words, aligned.unit_of, strict=True):
+    for word, unit in zip(sentence.words, aligned.unit_of, strict=True):
         tags[unit].add(word.columns.get("upos", ""))
     return tags
 

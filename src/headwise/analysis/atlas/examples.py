@@ -14,7 +14,8 @@ from headwise.analysis.atlas.batches import Batch, Item, make_batch
 from headwise.analysis.atlas.corpora import Chunk
 from headwise.analysis.atlas.reader import LENSES, MEASURES, Reader, Tally, answers_of
 from headwise.analysis.atlas.results import Atlas
-from headwise.analysis.atlas.worker import Plan, prepare
+from headwise.analysis.atlas.sentence import Sentence
+from headwise.analysis.atlas.worker import Plan, asked_of
 
 OF_EACH = 8
 """Questions of each relation and direction that are shown, where there are so many."""
@@ -42,19 +43,29 @@ def find_examples(model: Any, plan: Plan, chunks: Iterable[Chunk]) -> Examples:
     """The first short sentences that ask what was not asked often enough; long ones where there are no others."""
     looker = _Looker(model)
     found, asked, room = Examples(), dict[tuple[str, int], int](), ROOM // (looker.layers * looker.heads)
-    longer: list[Item] = []
+    longer: list[tuple[Sentence, Item]] = []
     for chunk in islice(chunks, SEARCHED):
-        for item in prepare(model, plan, chunk, looker.causal).items:
-            if len(item.aligned.units) > SHORT:
-                longer.append(item)
+        for _, sentence, aligned, cases in asked_of(model, plan, chunk, looker.causal):
+            if isinstance(aligned, str):
+                continue
+            item = Item(aligned, cases, [0] * len(cases))
+            if len(aligned.units) > SHORT:
+                longer.append((sentence, item))
             else:
-                room = _take(looker, item, found, asked, room)
-    for item in sorted(longer, key=lambda item: len(item.aligned.units))[: 4 * OF_EACH]:
-        room = _take(looker, item, found, asked, room)
+                room = _take(looker, sentence, item, found, asked, room)
+    for sentence, item in sorted(longer, key=lambda one: len(one[1].aligned.units))[: 4 * OF_EACH]:
+        room = _take(looker, sentence, item, found, asked, room)
     return found
 
 
-def _take(looker: "_Looker", item: Item, found: Examples, asked: dict[tuple[str, int], int], room: int) -> int:
+def _take(
+    looker: "_Looker",
+    sentence: Sentence,
+    item: Item,
+    found: Examples,
+    asked: dict[tuple[str, int], int],
+    room: int,
+) -> int:
     """Add the sentence where it asks something new and there is room; gives the room that is left."""
     rows = {(case.relation, case.way) for case in item.cases}
     cost = len(item.aligned.units) ** 2
@@ -62,7 +73,7 @@ def _take(looker: "_Looker", item: Item, found: Examples, asked: dict[tuple[str,
         return room
     for row in rows:
         asked[row] = asked.get(row, 0) + 1
-    sentence, text = item.aligned.sentence, item.aligned.sentence.text
+    text = sentence.text
     spans: dict[int, tuple[int, int]] = {}
     for word, unit in zip(sentence.words, item.aligned.unit_of, strict=True):
         start, end = spans.get(unit, (word.start, word.end))

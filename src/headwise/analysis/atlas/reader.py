@@ -1,6 +1,8 @@
 """The reduction: while a batch runs, each layer's weights become words and answers at once, and are forgotten."""
 
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +66,7 @@ class Reader(Tap):
         ids = batch.ids.to(device)
         padding = None if batch.padding is None else batch.padding.to(device)
         places = [place for place in places_of(self.model) if place.mode == self.mode]
-        with tapped(places, self):
+        with tapped(places, self), _one_kernel_for_all_shapes(self.model):
             if self.mode == "decoder":
                 self.model.hidden(ids, padding)
             elif self.model.config.decoder is not None:
@@ -134,6 +136,18 @@ class Reader(Tap):
         drawn = (means @ weights).sum(2) / batch.units[:, None, None]
         sink = drawn.amax(-1).sum(0).unsqueeze(1)
         return torch.cat([looks, added, entropy, sink], dim=1).double()
+
+
+@contextmanager
+def _one_kernel_for_all_shapes(model: Any) -> Generator[None]:
+    """oneDNN compiles an activation for every shape it meets and keeps it, a quarter of a megabyte each time."""
+    before = bool(torch.backends.mkldnn.enabled)
+    if all(parameter.dtype == torch.float32 for parameter in model.parameters()):  # others it computes faster
+        torch.backends.mkldnn.enabled = False
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.enabled = before
 
 
 def answers_of(batch: Batch, words: Tensor) -> Tensor:

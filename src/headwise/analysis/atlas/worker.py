@@ -1,20 +1,21 @@
 """The map: one chunk of a corpus becomes counts. Both engines run this, so their results are the same."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from headwise.analysis.atlas.align import align
+from headwise.analysis.atlas.align import Aligned, align
 from headwise.analysis.atlas.batches import Item, batches
-from headwise.analysis.atlas.cases import CONTROLS, cases_of
+from headwise.analysis.atlas.cases import CONTROLS, Case, cases_of
 from headwise.analysis.atlas.corpora import CHUNK, Chunk, sentences
 from headwise.analysis.atlas.counts import UNIT, Partial, Row, RowCounts
 from headwise.analysis.atlas.match import questions
 from headwise.analysis.atlas.reader import LENSES, MEASURES, Reader, Tally, random_twin
 from headwise.analysis.atlas.relations import Relation
+from headwise.analysis.atlas.sentence import Sentence
 
 
 @dataclass(frozen=True)
@@ -51,21 +52,31 @@ class Prepared:
 
 
 def prepare(model: Any, plan: Plan, chunk: Chunk, causal: bool) -> Prepared:
-    """Read, match and align the sentences of a chunk."""
-    random = np.random.default_rng([plan.seed, chunk.number])
+    """Read, match and align the sentences of a chunk; what is not needed to run and to count them is let go."""
     keys: dict[tuple[str, int, int], int] = {}
     items: list[Item] = []
     unaligned: list[str] = []
+    for block, sentence, aligned, cases in asked_of(model, plan, chunk, causal):
+        if isinstance(aligned, str):
+            unaligned.append(f"{sentence.file}:{sentence.line}: {sentence.name}: {aligned}")
+        else:
+            own = [keys.setdefault((case.relation, case.way, block), len(keys)) for case in cases]
+            items.append(Item(aligned, cases, own))
+    return Prepared(chunk.number, items, keys, tuple(unaligned), chunk.documents)
+
+
+def asked_of(
+    model: Any, plan: Plan, chunk: Chunk, causal: bool
+) -> Iterator[tuple[int, Sentence, Aligned | str, list[Case]]]:
+    """Each sentence with its block, its tokens (or why it has none) and what it asks."""
+    random = np.random.default_rng([plan.seed, chunk.number])
     for block, sentence in sentences(chunk):
         asked = questions(sentence, plan.relations)
         aligned = align(model, sentence)
         if isinstance(aligned, str):
-            unaligned.append(f"{sentence.file}:{sentence.line}: {sentence.name}: {aligned}")
-            continue
-        cases = cases_of(aligned, asked, plan.relations, causal, random)
-        own = [keys.setdefault((case.relation, case.way, block), len(keys)) for case in cases]
-        items.append(Item(aligned, cases, own))
-    return Prepared(chunk.number, items, keys, tuple(unaligned), chunk.documents)
+            yield block, sentence, aligned, []
+        else:
+            yield block, sentence, aligned, cases_of(sentence, aligned, asked, plan.relations, causal, random)
 
 
 class Worker:

@@ -51,13 +51,32 @@
 #pragma GCC pop_options
 #endif
 
-#elif defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
+#elif defined(__aarch64__)
+#ifdef __linux__
+#include <sys/auxv.h>
+#define HAS_DOT_PRODUCTS (getauxval(AT_HWCAP) >> 20 & 1) /* HWCAP_ASIMDDP */
+#elif defined(__APPLE__) || defined(__ARM_FEATURE_DOTPROD)
+#define HAS_DOT_PRODUCTS 1
+#else
+#define HAS_DOT_PRODUCTS 0
+#endif
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("dotprod"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("arch=armv8.2-a+dotprod")
+#endif
 #include <arm_neon.h>
 #define LEVEL neon
 #define LEVEL_NEON
 #include "level.h"
 #undef LEVEL
 #undef LEVEL_NEON
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
 #endif
 
 /* 0 plain C, 1 AVX2, 2 AVX-512 with VNNI, 3 NEON with dot products; NULL where this processor has it not. */
@@ -70,8 +89,8 @@ static const Level *level_of(int which) {
     if (which == 2 && avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni"))
         return &level_avx512;
-#elif defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
-    if (which == 3) return &level_neon;
+#elif defined(__aarch64__)
+    if (which == 3 && HAS_DOT_PRODUCTS) return &level_neon;
 #endif
     return NULL;
 }

@@ -103,6 +103,8 @@ ALWAYS_INLINE vec NAME(halves)(const uint8_t *address) {
     return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)address));
 #elif defined(LEVEL_AVX2)
     return (vec)_mm256_cvtph_ps(_mm_loadu_si128((const void *)address));
+#elif defined(LEVEL_NEON)
+    return (vec)vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(address)));
 #else
     vec v;
     uint16_t half[LANES];

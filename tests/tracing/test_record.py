@@ -1,5 +1,8 @@
 """Recording changes nothing, remembers everything, and leaves nothing behind."""
 
+import copy
+import gc
+import pickle
 import threading
 from typing import Any
 
@@ -334,6 +337,56 @@ def test_training_afterwards_does_not_change_the_record() -> None:
         trace.receipt().require()
 
 
+def test_what_is_changed_before_anybody_looks_does_not_change_the_record() -> None:
+    model, ids = make("encoder"), ids_of(2, 6)
+    padding = torch.ones(2, 6, dtype=torch.bool)
+    padding[0, 4:] = False
+    expected = recorded(model, ids.clone(), padding=padding.clone())
+    shown = expected.joined(1, 2).result, expected.weights(1), dict(expected.about)
+    with headwise.record(model) as recording:
+        run(model, ids, padding=padding)
+        ids.zero_()
+        padding.fill_(True)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.data.mul_(2)  # .data: unseen by torch's own count of changes
+    trace = recording.trace
+    assert trace.tokens == expected.tokens
+    np.testing.assert_array_equal(trace.joined(1, 2).result, shown[0])
+    np.testing.assert_array_equal(trace.weights(1), shown[1])
+    assert trace.about == shown[2]
+
+
+def test_what_is_held_of_a_trace_outlives_it() -> None:
+    model = make("encoder")
+    recording = recorded(model, ids_of(1, 6))
+    query = recording.place(0).query[1:, 2]
+    before = query.copy()
+    del recording
+    others = [recorded(model, ids_of(1, 6, seed)) for seed in (2, 3)]
+    np.testing.assert_array_equal(query, before)
+    assert not np.array_equal(others[0].place(0).query, others[1].place(0).query)
+
+
+def test_the_memory_of_a_trace_is_used_again() -> None:
+    model = make("encoder")
+    trace = recorded(model, ids_of(1, 6))
+    where = trace.place(0).query.ctypes.data
+    del trace
+    gc.collect()
+    assert recorded(model, ids_of(1, 6, 2)).place(0).query.ctypes.data == where
+
+
+def test_a_trace_is_copied_and_sent_whole() -> None:
+    trace = recorded(make("decoder"), ids_of(1, 5))
+    places = pickle.loads(pickle.dumps(trace.places))
+    np.testing.assert_array_equal(places["decoder", 1].query, trace.place(1).query)
+    assert list(places) == list(trace.places)
+    assert copy.deepcopy(trace).tokens == trace.tokens
+    with pytest.raises(KeyError):
+        _ = trace.places["encoder", 9]
+
+
 def test_any_module_built_of_our_attention_is_recorded() -> None:
     class Own(nn.Module):
         def __init__(self) -> None:
@@ -418,12 +471,12 @@ def test_a_compiled_model_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["decoder", "pair"])
-def test_large_records_are_copied_to_slabs_by_runs_of_every_mode(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_are_copied_to_slabs_by_runs_of_every_mode(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In float64: with gradients torch takes another kernel where there is a bias."""
     model, inputs = make(name).double(), inputs_of(name, 2)
     small = recorded(model, *inputs)
-    monkeypatch.setattr(slab, "SMALL", 0)
-    monkeypatch.setattr(slab, "SIZE", 4096)
+    monkeypatch.setattr(slab, "FIRST", 4096)
+    monkeypatch.setattr(slab, "MOST", 8192)
     with headwise.record(model) as recording:
         for mode in (torch.inference_mode, torch.no_grad, torch.enable_grad, torch.inference_mode):
             with mode():

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from headwise.attention.masks import Mask
 from headwise.attention.positions import DistanceBias
 from headwise.errors import HeadwiseError
+from headwise.packed.blocks import PackedWeight
+from headwise.packed.linear import PackedLinear, widened
 from headwise.tracing.arrays import Array, Place
 from headwise.tracing.collect_terms import Extent, bias_of, visibility_of
 from headwise.tracing.slab import Slab
@@ -37,7 +39,9 @@ class Kept:
     """How many keys the kernel saw."""
     x: Tensor | None
     output: Tensor | None
-    output_layer: Any
+    output_weight: Tensor | PackedWeight | None
+    """W_O and its bias as they were in this run; of a call that continues another one, None."""
+    output_bias: Tensor | None
     cuts: list[tuple[int, int, int]]
     replaced: set[int]
     kernel: str
@@ -45,8 +49,8 @@ class Kept:
     """The edits that saw this call."""
 
 
-def keep(call: Call, inputs: bool, continues: bool, slab: Slab) -> Kept:
-    """What will be looked at, copied where anybody else holds it; what a continued call has in its cache is known."""
+def keep(call: Call, mask: Mask, inputs: bool, continues: bool, slab: Slab) -> Kept:
+    """What will be looked at, copied; what a continued call has in its cache is known already."""
     seen = call.received
     assert seen is not None
     new = seen.key.shape[2]
@@ -55,12 +59,13 @@ def keep(call: Call, inputs: bool, continues: bool, slab: Slab) -> Kept:
     bias = seen.bias
     if isinstance(bias, DistanceBias):
         bias = DistanceBias(bias.values.detach(), bias.zero)
+    weight, output_bias = (None, None) if continues else _parts_of(call.output_layer)
     return Kept(
-        query=slab.keep(seen.query, call.held),
-        key=slab.keep(seen.key[:, :, seen.key.shape[2] - new :], call.held),
-        value=slab.keep(seen.value[:, :, seen.key.shape[2] - new :], call.held),
-        mixed=slab.keep(seen.mixed, call.held),
-        mask=seen.mask,
+        query=slab.keep(seen.query),
+        key=slab.keep(seen.key[:, :, seen.key.shape[2] - new :]),
+        value=slab.keep(seen.value[:, :, seen.key.shape[2] - new :]),
+        mixed=slab.keep(seen.mixed),
+        mask=mask,
         bias=bias.detach() if isinstance(bias, Tensor) else bias,
         scale=seen.scale,
         dropout=seen.dropout,
@@ -70,7 +75,8 @@ def keep(call: Call, inputs: bool, continues: bool, slab: Slab) -> Kept:
         keys=seen.key.shape[2],
         x=slab.keep(call.x) if inputs and call.x is not None else None,
         output=None if call.output is None else slab.keep(call.output),
-        output_layer=call.output_layer,
+        output_weight=slab.keep(weight) if isinstance(weight, Tensor) else weight,
+        output_bias=None if output_bias is None else slab.keep(output_bias),
         cuts=list(call.cuts),
         replaced=set(call.replaced),
         kernel=call.kernel,
@@ -80,11 +86,10 @@ def keep(call: Call, inputs: bool, continues: bool, slab: Slab) -> Kept:
 
 def collect(mode: str, layer: int, calls: list[Kept], row: int, extent: Extent, shared: dict[Any, Any]) -> Place:
     """One attention of one row, its calls joined; `shared` remembers masks and biases that layers have in common."""
-    _check(mode, layer, calls)
     queries, keys = extent.queries, extent.keys
     inputs = None if any(call.x is None for call in calls) else _joined([call.x for call in calls], row, 1)
     outputs = None if any(call.output is None for call in calls) else _joined([call.output for call in calls], row, 1)
-    weight, bias = output_of(calls[0].output_layer)
+    weight, bias = calls[0].output_weight, calls[0].output_bias
     first_query, first_key = calls[0].first + queries.start, extent.first_key + keys.start
     cuts = [(head, query - first_query, key - first_key) for call in calls for head, query, key in call.cuts]
     return Place(
@@ -97,15 +102,16 @@ def collect(mode: str, layer: int, calls: list[Kept], row: int, extent: Extent, 
         scale=calls[0].scale,
         mask=visibility_of(mode, calls, row, extent, cuts, shared),
         bias=bias_of(calls, row, extent, shared),
-        output_weight=weight,
-        output_bias=bias,
+        output_weight=None if weight is None else to_array(_widened(weight)),
+        output_bias=None if bias is None else to_array(bias),
         output=None if outputs is None else outputs[queries],
         input=None if inputs is None else inputs[queries],
         replaced=tuple(sorted({head for call in calls for head in call.replaced})),
     )
 
 
-def _check(mode: str, layer: int, calls: list[Kept]) -> None:
+def check_calls(mode: str, layer: int, calls: list[Kept]) -> None:
+    """Raise an error for what cannot be reconciled, or not be joined."""
     where = f"{mode} layer {layer}"
     if any(call.dropout for call in calls):
         raise HeadwiseError(f"{where}: dropout {calls[0].dropout:g} was on, so weights·v is random; call model.eval()")
@@ -127,11 +133,24 @@ def to_array(x: Tensor) -> Array:
 
 
 def output_of(layer: Any) -> tuple[Array | None, Array | None]:
-    """W_O [dim, heads · value_dim] and its bias, copied, so that later training does not change the record."""
+    """W_O [dim, heads · value_dim] and its bias, copied, so that later training does not change them."""
+    weight, bias = _parts_of(layer)
+    return (
+        None if weight is None else to_array(_widened(weight)).copy(),
+        None if bias is None else to_array(bias).copy(),
+    )
+
+
+def _parts_of(layer: Any) -> tuple[Tensor | PackedWeight | None, Tensor | None]:
     if layer is None:
         return None, None
-    weight = layer.weight.detach()
-    if not isinstance(layer, nn.Linear) and type(layer).__name__ == "Conv1D":  # the transformers library's GPT-2
-        weight = weight.T
     bias = getattr(layer, "bias", None)
-    return to_array(weight).copy(), None if bias is None else to_array(bias).copy()
+    if isinstance(layer, PackedLinear):
+        return layer.packed, bias
+    conv = not isinstance(layer, nn.Linear) and type(layer).__name__ == "Conv1D"  # the transformers library's GPT-2
+    return layer.weight.T if conv else layer.weight, bias
+
+
+def _widened(weight: Tensor | PackedWeight) -> Tensor:
+    """Packed weights do not change, so they are kept as they are until somebody asks."""
+    return weight if isinstance(weight, Tensor) else widened(weight, torch.float32)

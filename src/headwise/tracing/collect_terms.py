@@ -1,11 +1,13 @@
 """The mask and the bias of one row as descriptions: calls joined, filling cut away, squares avoided where possible."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from headwise.attention.masks import Mask
 from headwise.attention.positions import DistanceBias, bias_tensor
 from headwise.tracing.arrays import Array, Bias, Truth, Visibility, Whole
 
@@ -22,6 +24,21 @@ class Extent(NamedTuple):
     """The position of the first recorded key."""
     all_queries: int
     all_keys: int
+
+
+def own_mask(mask: Mask) -> Mask:
+    """The same mask in tensors that nobody else writes into."""
+    return replace(
+        mask,
+        padding=None if mask.padding is None else _copy(mask.padding),
+        documents=None if mask.documents is None else _copy(mask.documents),
+        allowed=None if mask.allowed is None else _copy(mask.allowed),
+    )
+
+
+def _copy(x: Tensor) -> Tensor:
+    """A copy that stays as small as what was expanded to it."""
+    return x[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in x.stride())].clone().expand_as(x)
 
 
 def visibility_of(

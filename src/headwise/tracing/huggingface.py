@@ -15,8 +15,8 @@ from headwise.tracing.record import Recorder, Recording
 class LibraryRecorder(Recorder):
     """Remembers the calls of these layers; which there are is known when the model has run."""
 
-    def __init__(self, inputs: bool | None, layers: set[int] | None) -> None:
-        super().__init__(inputs)
+    def __init__(self, model: nn.Module, inputs: bool | None, layers: set[int] | None) -> None:
+        super().__init__(model, inputs)
         self.layers = layers
         self.seen: set[int] = set()
 
@@ -40,10 +40,10 @@ def open_library(
 ) -> Generator[Recording]:
     """Record the last run of this model in this thread."""
     check_library()
-    recorder = LibraryRecorder(inputs, None if layers is None else set(layers))
-    watch = LibraryWatch(model)
+    recorder = LibraryRecorder(model, inputs, None if layers is None else set(layers))
+    watch = LibraryWatch(model, recorder.slab)
     with library_tapped(model, recorder) as seam, watch.open(seam):
-        yield Recording(model, recorder, watch, tokenizer)
+        yield Recording(recorder, watch, tokenizer)
 
 
 def check_library() -> None:

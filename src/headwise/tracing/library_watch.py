@@ -11,14 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from headwise.tracing.library_seam import LibrarySeam
+from headwise.tracing.slab import Slab
 from headwise.tracing.tap import Tap, quiet
-from headwise.tracing.watch import Chunk
+from headwise.tracing.watch import Chunk, own
 
 
 class LibraryWatch:
     """The stacks of one model, while a recording is open in this thread."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, slab: Slab) -> None:
+        self.slab = slab
         self.chunks: dict[str, list[Chunk]] = {}
         self.stacks = find_stacks(model)
         self.thread = threading.get_ident()
@@ -70,6 +72,7 @@ class LibraryWatch:
             seam.begin(name, seen)
             if self._elsewhere():
                 return
+            given = own(given)
             ids, padding = given.get("input_ids"), given.get("attention_mask")
             chunk = Chunk(ids, None, given=given, gradients=torch.is_grad_enabled())
             if isinstance(padding, Tensor) and padding.ndim == 2 and ids is not None:
@@ -85,7 +88,7 @@ class LibraryWatch:
         def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             vectors = args[0] if args else kwargs.get("hidden_states")
             if not self._elsewhere() and isinstance(vectors, Tensor) and self.chunks.get(name):
-                self.chunks[name][-1].before = vectors.detach().clone()
+                self.chunks[name][-1].before = self.slab.keep(vectors)
 
         return before
 
@@ -93,7 +96,7 @@ class LibraryWatch:
         def end(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             seam.end()
             if not self._elsewhere():
-                self.chunks[name][-1].after = _vectors(output).clone()
+                self.chunks[name][-1].after = self.slab.keep(_vectors(output))
 
         return end
 

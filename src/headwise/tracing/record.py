@@ -1,18 +1,21 @@
 """`headwise.record`: remember what every attention receives and returns, while the model runs as it always does."""
 
 import copy
-import weakref
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 import torch
 from torch import nn
 
+from headwise.attention.masks import Mask
 from headwise.errors import HeadwiseError
 from headwise.tracing.arrays import Place, Stream
-from headwise.tracing.collect import Kept, collect, keep
-from headwise.tracing.collect_terms import Extent
+from headwise.tracing.collect import Kept, check_calls, collect, keep
+from headwise.tracing.collect_terms import Extent, own_mask
+from headwise.tracing.identity import identify
+from headwise.tracing.later import Later
 from headwise.tracing.seam import SeamPlace, check_layers, places_of, tapped
 from headwise.tracing.slab import Slab
 from headwise.tracing.tap import Call, Tap
@@ -39,7 +42,7 @@ def record(
     input too (None: for texts of at most 1,024 tokens). A model of the transformers library may be given as it is;
     `tokenizer` then names its tokens.
     """
-    if isinstance(model, nn.Module) and not places_of(model) and is_transformers(model):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if isinstance(model, nn.Module) and is_transformers(model) and not places_of(model):  # pyright: ignore[reportUnnecessaryIsInstance]
         from headwise.tracing.huggingface import open_library
 
         with open_library(model, layers, inputs, tokenizer) as recording:
@@ -48,9 +51,10 @@ def record(
     places = check_model(model)
     wanted = check_layers(layers, {place.layer for place in places})
     places = [place for place in places if wanted is None or place.layer in wanted]
-    recorder, watch = Recorder(inputs), Watch(model)
+    recorder = Recorder(model, inputs)
+    watch = Watch(model, recorder.slab)
     with watch.open(), tapped(places, recorder):
-        yield Recording(model, recorder, watch, tokenizer or getattr(model, "tokenizer", None))
+        yield Recording(recorder, watch, tokenizer or getattr(model, "tokenizer", None))
 
 
 def check_model(model: Any) -> list[SeamPlace]:
@@ -86,12 +90,19 @@ class Watching(Protocol):
 class Recorder(Tap):
     """Remembers the calls of the last run, by mode and layer."""
 
-    def __init__(self, inputs: bool | None) -> None:
+    def __init__(self, model: nn.Module, inputs: bool | None) -> None:
         super().__init__()
+        self.model = model
         self.inputs = inputs
         self.slab = Slab()
         self.calls: dict[tuple[str, int], list[Kept]] = {}
+        self.about: dict[str, str] = {}
+        """Facts about the model as it was in the last run."""
         self.broken: str | None = None
+        self._run: set[tuple[str, int]] = set()
+        """The attentions that have been called in this run."""
+        self._masks: dict[int, tuple[Mask, Mask]] = {}
+        """By id: a mask of this run, and its copy."""
 
     def wants(self, mode: str, layer: int) -> bool:
         """Every attention it was opened on."""
@@ -101,6 +112,9 @@ class Recorder(Tap):
         """Remember a call; one that continues another is joined to it, any other begins anew."""
         assert call.received is not None
         name = call.mode, call.layer
+        if not self._run or (call.fresh and name in self._run):
+            self._begin()
+        self._run.add(name)
         before = [] if call.fresh else self.calls.get(name, [])
         inputs = self.inputs
         if inputs is None:
@@ -109,7 +123,22 @@ class Recorder(Tap):
             self.broken = f"{call.mode} layer {call.layer}: rows changed places (beam search), so record one at a time"
         if call.problem:
             self.broken = f"{call.mode} layer {call.layer}: {call.problem}"
-        self.calls[name] = [*before, keep(call, inputs, bool(before), self.slab)]
+        kept = keep(call, self._own(call.received.mask), inputs, bool(before), self.slab)
+        self.calls[name] = [*before, kept]
+
+    def _begin(self) -> None:
+        """A run begins: what is said of the model is said of it now."""
+        self.about = identify(self.model)
+        self._run.clear()
+        self._masks.clear()
+
+    def _own(self, mask: Mask) -> Mask:
+        """A copy of what the caller may write into, one for all layers that share it."""
+        if not mask.needs_data:
+            return mask
+        if id(mask) not in self._masks:
+            self._masks[id(mask)] = mask, own_mask(mask)
+        return self._masks[id(mask)][1]
 
     def missing(self) -> set[int]:
         """Layers that were asked for and never came; only of a model whose layers its run must tell."""
@@ -134,10 +163,8 @@ class Recorder(Tap):
 class Recording:
     """What was recorded; `trace` is the first row of the batch, `row(i)` any other."""
 
-    def __init__(self, model: nn.Module, recorder: Recorder, watch: Watching, tokenizer: Any) -> None:
+    def __init__(self, recorder: Recorder, watch: Watching, tokenizer: Any) -> None:
         self.recorder, self.watch, self.tokenizer = recorder, watch, tokenizer
-        self._model = weakref.ref(model)
-        self._traces: dict[int, Trace] = {}
 
     @property
     def trace(self) -> Trace:
@@ -152,12 +179,20 @@ class Recording:
             raise HeadwiseError(f"row: got {row}, the batch has the rows 0 to {batch - 1}")
         parts = {name: real_part(chunks, row) for name, chunks in self.watch.chunks.items()}
         shared: dict[Any, Any] = {}
-        places: dict[tuple[str, int], Place] = {}
+        places: dict[tuple[str, int], Callable[[], Place]] = {}
+        counts: dict[str, int] = {}
         for mode, layer in sorted(calls, key=lambda name: (MODES.index(name[0]), name[1])):
             own = calls[mode, layer]
-            places[mode, layer] = collect(mode, layer, own, row, extent_of(mode, own, parts), shared)
-        streams = self._streams(places, parts, row)
-        return Trace(places, streams, self._about(calls), again=self._again(calls))
+            check_calls(mode, layer, own)
+            extent = extent_of(mode, own, parts)
+            places[mode, layer] = partial(collect, mode, layer, own, row, extent, shared)
+            for name, count in _sizes(mode, extent).items():
+                counts[name] = max(count, counts.get(name, 0))
+        streams = {
+            name: partial(_stream, self.watch.chunks.get(name, []), row, parts.get(name), count, self.tokenizer)
+            for name, count in counts.items()
+        }
+        return Trace(Later(places), Later(streams), self._about(calls), again=self._again(calls))
 
     def _calls(self) -> dict[tuple[str, int], list[Kept]]:
         recorder = self.recorder
@@ -171,29 +206,11 @@ class Recording:
             raise HeadwiseError(f"layers: got {layer}, this model ran {recorder.ran()}")
         return recorder.calls
 
-    def _streams(
-        self, places: dict[tuple[str, int], Place], parts: dict[str, slice | None], row: int
-    ) -> dict[str, Stream]:
-        streams: dict[str, Stream] = {}
-        for (mode, _), place in places.items():
-            for name, count in _sizes(mode, place).items():
-                chunks = self.watch.chunks.get(name, [])
-                if name in streams and len(streams[name].tokens) >= count:
-                    continue
-                part = parts.get(name) or slice(0, _length(chunks))
-                unseen = count - (part.stop - part.start)
-                known = chunks and unseen >= 0
-                streams[name] = make_stream(chunks, row, part, unseen, self.tokenizer) if known else unnamed(count)
-        return streams
-
     def _about(self, calls: dict[tuple[str, int], list[Kept]]) -> dict[str, str]:
-        from headwise.tracing.identity import identify
-
         first = next(iter(calls.values()))[0]
         kernels = sorted({call.kernel for own in calls.values() for call in own})
-        model = self._model()
-        about = {} if model is None else identify(model)
-        return about | {"dtype": str(first.query.dtype).removeprefix("torch."), "kernel": ", ".join(kernels)}
+        dtype = str(first.query.dtype).removeprefix("torch.")
+        return self.recorder.about | {"dtype": dtype, "kernel": ", ".join(kernels)}
 
     def _again(self, calls: dict[tuple[str, int], list[Kept]]) -> Callable[[], float] | None:
         """How to run the same unrecorded, with the edits that were open; None where it cannot be had."""
@@ -237,11 +254,16 @@ def _within(part: slice | None, count: int) -> slice:
     return slice(0, count) if part is None or part.stop > count else part
 
 
-def _sizes(mode: str, place: Place) -> dict[str, int]:
+def _sizes(mode: str, extent: Extent) -> dict[str, int]:
     """How many tokens of each stream this attention knows."""
-    if mode == "cross":
-        return {"decoder": place.queries, "encoder": place.keys}
-    return {mode: place.keys}
+    queries, keys = (part.stop - part.start for part in (extent.queries, extent.keys))
+    return {"decoder": queries, "encoder": keys} if mode == "cross" else {mode: keys}
+
+
+def _stream(chunks: list[Chunk], row: int, part: slice | None, count: int, tokenizer: Any) -> Stream:
+    part = part or slice(0, _length(chunks))
+    unseen = count - (part.stop - part.start)
+    return make_stream(chunks, row, part, unseen, tokenizer) if chunks and unseen >= 0 else unnamed(count)
 
 
 def _length(chunks: list[Chunk]) -> int:

@@ -119,7 +119,7 @@ class Seam:
             return
         seen = 0 if cache is None else cache.seen
         fresh, first = not seen, self.crossed.get(threading.get_ident(), 0) if crossing and seen else seen
-        call = Call(mode, self.place.layer, module, given["x"], first, fresh, held=cache is not None, taps=taps)
+        call = Call(mode, self.place.layer, module, given["x"], first, fresh, taps=taps)
         call.output_layer = self.place.module.output
         self.calls[threading.get_ident()] = call
 

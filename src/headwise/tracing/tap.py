@@ -46,8 +46,6 @@ class Call:
     output: Tensor | None = None
     output_layer: Any = None
     """The linear layer that is W_O, where it is known."""
-    held: bool = True
-    """Whether others may write into what the kernel received or returned: a cache, or a module that is not ours."""
     kernel: str = ""
     cuts: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
     """Edges that an edit cut in this call: head, and query and key as positions in the text."""

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from headwise.tracing.slab import Slab
 from headwise.tracing.tap import Tap, quiet
 
 
@@ -35,8 +36,8 @@ class Chunk:
 class Watch:
     """The stacks of one of our models, while a recording is open in this thread."""
 
-    def __init__(self, model: nn.Module) -> None:
-        self.model = model
+    def __init__(self, model: nn.Module, slab: Slab) -> None:
+        self.model, self.slab = model, slab
         self.chunks: dict[str, list[Chunk]] = {}
         self.thread = threading.get_ident()
         self._ids: Tensor | None = None
@@ -83,15 +84,15 @@ class Watch:
 
     def _embedded(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         if not self._elsewhere():
-            self._ids = args[0]
+            self._ids = args[0].clone()
 
     def _begin(self, name: str) -> Callable[..., None]:
         def begin(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if self._elsewhere():
                 return
             cache = kwargs.get("cache")
-            given = {key: value for key, value in kwargs.items() if key != "cache"}
-            chunk = Chunk(self._ids, kwargs.get("padding"), given=given, gradients=torch.is_grad_enabled())
+            given = own({key: value for key, value in kwargs.items() if key != "cache"})
+            chunk = Chunk(self._ids, given.get("padding"), given=given, gradients=torch.is_grad_enabled())
             chunk.fresh, chunk.cached = cache is None or not cache.seen, cache is not None
             self.chunks[name] = [*([] if chunk.fresh else self.chunks.get(name, [])), chunk]
 
@@ -100,16 +101,22 @@ class Watch:
     def _before(self, name: str) -> Callable[..., None]:
         def before(module: nn.Module, args: tuple[Any, ...]) -> None:
             if not self._elsewhere():
-                self.chunks[name][-1].before = args[0].detach().clone()
+                self.chunks[name][-1].before = self.slab.keep(args[0])
 
         return before
 
     def _end(self, name: str) -> Callable[..., None]:
         def end(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
             if not self._elsewhere():
-                self.chunks[name][-1].after = output.detach().clone()
+                self.chunks[name][-1].after = self.slab.keep(output)
 
         return end
+
+
+def own(given: dict[str, Any]) -> dict[str, Any]:
+    """Ids and masks copied, because callers write into them for their next run; vectors are the model's."""
+    small = (name for name, x in given.items() if isinstance(x, Tensor) and not x.is_floating_point())
+    return given | {name: given[name].clone() for name in small}
 
 
 def _hold(handles: ExitStack, handle: Any) -> None:

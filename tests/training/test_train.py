@@ -204,3 +204,13 @@ def test_bad_rows_end_the_command_in_one_line(tmp_path: Path, command) -> None:
     told = command("train", tmp_path / "recipe.toml", "--data", tmp_path / "pairs.jsonl", "--out", tmp_path / "run")
     assert told.code == 2
     assert "pairs.jsonl: 1 bad rows: line 1: has no 'target'" in told.err.splitlines()[-1]
+
+
+def test_a_run_ends_when_the_validation_loss_does_not_fall(tmp_path: Path) -> None:
+    still = changed(REVERSE, run={**SHORT, "steps": 100, "patience": 2}, optimiser={"learning_rate": 1e-12})
+    done = headwise.train(still, out=tmp_path / "run", quiet=True)
+    assert (done.finished, done.steps) == (True, 6)
+    assert [line["best"] for line in done.metrics if "best" in line] == [True, False, False]
+    assert headwise.load(done.last).config == headwise.load(done.best).config
+    again = headwise.train(still, out=tmp_path / "run", quiet=True)
+    assert (again.finished, again.steps) == (True, 6)

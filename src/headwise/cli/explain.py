@@ -91,12 +91,12 @@ def explain(
 
 
 def _show(source: _Source, wanted: "Wanted", wishes: _Wishes) -> None:
-    recorded, other = _record(source)
+    recorded, other, model = _record(source)
     if wishes.page is not None:
         recorded = _with_hash(source, recorded)
     shown = _explain(recorded, other, wanted, shlex.join(["headwise", *sys.argv[1:]]))
     # First of all what may be refused, such as a page that would be too large: then nothing is written or shown.
-    page = None if wishes.page is None else _write_page(source, recorded, shown, wishes)
+    page = None if wishes.page is None else _write_page(source, recorded, shown, wishes, model)
     if wishes.save is not None:
         recorded.save(wishes.save)
     if wishes.json:
@@ -109,7 +109,7 @@ def _show(source: _Source, wanted: "Wanted", wishes: _Wishes) -> None:
         typer.echo(f"page: {page.absolute()} (open it in a browser; it needs no network)", err=wishes.json)
 
 
-def _write_page(source: _Source, trace: "Trace", shown: "Explanation", wishes: _Wishes) -> Path:
+def _write_page(source: _Source, trace: "Trace", shown: "Explanation", wishes: _Wishes, model: Any) -> Path:
     """The page, open at what the explanation shows."""
     from headwise.views.page.write import write_page
 
@@ -124,6 +124,7 @@ def _write_page(source: _Source, trace: "Trace", shown: "Explanation", wishes: _
         focus=focus,
         command=shown.command,
         prompt=begun,
+        model=model,
     )
 
 
@@ -154,10 +155,12 @@ def _numbers(option: str, text: str | None) -> list[int] | None:
     return found
 
 
-def _record(source: _Source) -> tuple["Trace", "Trace | None"]:
-    """The trace of the text, and that of the text it is compared with."""
+def _record(source: _Source) -> tuple["Trace", "Trace | None", Any]:
+    """The trace of the text, that of the text it is compared with, and the model, where it is one of ours."""
     if source.trace is not None:
-        return _saved(source), None
+        trace, model = _saved(source)
+        return trace, None, model
+    model = None
     assert source.text is not None
     if source.transformers is not None:
         read = _library_reader(source)
@@ -170,22 +173,25 @@ def _record(source: _Source) -> tuple["Trace", "Trace | None"]:
         def read(text: str) -> "Trace":
             return trace_text(model, text, source.target, source.write)
 
-    return read(source.text), None if source.moved is None else read(source.moved)
+    return read(source.text), None if source.moved is None else read(source.moved), model
 
 
-def _saved(source: _Source) -> "Trace":
+def _saved(source: _Source) -> tuple["Trace", Any]:
+    """The trace, and its model where that is named."""
     from headwise.tracing.trace import Trace
 
     if source.moved is not None or source.target is not None or source.write:
         raise HeadwiseError("--trace: a saved trace reads no new text; leave out --moved, --target and --write")
     assert source.trace is not None
     trace = Trace.load(source.trace)
-    if source.model is not None:
-        from headwise.checkpoints.load import load
-        from headwise.tracing.identity import check_same_model
+    if source.model is None:
+        return trace, None
+    from headwise.checkpoints.load import load
+    from headwise.tracing.identity import check_same_model
 
-        check_same_model(trace, load(source.model), str(source.trace))
-    return trace
+    model = load(source.model)
+    check_same_model(trace, model, str(source.trace))
+    return trace, model
 
 
 def _library_reader(source: _Source) -> Any:

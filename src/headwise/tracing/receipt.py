@@ -25,9 +25,9 @@ from headwise.tracing.trace import Trace
 MOST, SAMPLE = 2048, 256
 """Texts of more tokens have so many rows of weights checked, evenly spread; a sum over all rows is quadratic."""
 SUM, MIX, JOIN, FINAL = "rows sum to one", "weights · v", "heads through W_O", "final output"
-_PACKED = {"int8": 1 / 254, "bfloat16": 1 / 64}
+PACKED = {"int8": 1 / 254, "bfloat16": 1 / 64}
 """How far packed products may be off: half a step of 1/127; a few roundings of 1/256."""
-_EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 class Row(NamedTuple):
@@ -92,7 +92,7 @@ def write_receipt(trace: Trace, layers: Iterable[int] | None = None) -> Receipt:
     missing: list[str] = []
     for (_, layer), place in trace.places.items():
         if wanted is None or layer in wanted:
-            rows += _check_place(place, dtype, _PACKED.get(trace.about.get("products", ""), 0.0))
+            rows += _check_place(place, dtype, PACKED.get(trace.about.get("products", ""), 0.0))
             missing += _missing(place)
     rows += _final(trace, dtype)
     if trace.rerun is None:
@@ -101,7 +101,7 @@ def write_receipt(trace: Trace, layers: Iterable[int] | None = None) -> Receipt:
 
 
 def _check_place(place: Place, dtype: str, rounding: float) -> Iterator[Row]:
-    eps = max(_EPSILON.get(dtype, _EPSILON["float32"]), float(np.finfo(place.query.dtype).eps))
+    eps = max(EPSILON.get(dtype, EPSILON["float32"]), float(np.finfo(place.query.dtype).eps))
     unsummed, unmixed, score = 0.0, 0.0, 0.0
     rows = _rows(place)
     for head in range(place.heads):
@@ -168,7 +168,7 @@ def _final(trace: Trace, dtype: str) -> Iterator[Row]:
         return
     after = [stream.after for stream in trace.streams.values() if stream.after is not None]
     size = max((float(np.abs(vectors).max()) for vectors in after), default=1.0)
-    yield Row(FINAL, trace.modes[-1], None, trace.rerun, 16 * _EPSILON.get(dtype, _EPSILON["float32"]) * size)
+    yield Row(FINAL, trace.modes[-1], None, trace.rerun, 16 * EPSILON.get(dtype, EPSILON["float32"]) * size)
 
 
 def _worse(one: float, other: float) -> float:

@@ -60,6 +60,18 @@ class PagePlace:
 
 
 @dataclass(frozen=True, eq=False)
+class PageProjection:
+    """What made q, k and v of one head."""
+
+    mode: str
+    layer: int
+    facts: Values
+    """head, rounding, norms, error, allowed."""
+    arrays: dict[str, Array]
+    """given [query, dim], given_memory; query_, key_ and value_weight [dim of a head, dim]; biases, norms, angles."""
+
+
+@dataclass(frozen=True, eq=False)
 class PageReceipt:
     """What was compared with the model's own numbers, and how far apart they were."""
 
@@ -83,6 +95,8 @@ class PageData:
     command: str | None = None
     focus: Values = field(default_factory=dict[str, Any])
     """mode, layer, head and token that are open first."""
+    projection: PageProjection | str = ""
+    """Of the head that is open first, or a sentence that says why there is none."""
 
 
 STREAMS = {"encoder": ("encoder", "encoder"), "decoder": ("decoder", "decoder"), "cross": ("decoder", "encoder")}

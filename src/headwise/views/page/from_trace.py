@@ -11,6 +11,7 @@ from headwise.tracing.arrays import Place, Stream
 from headwise.tracing.receipt import Receipt
 from headwise.tracing.trace import Trace
 from headwise.views.page.data import Array, PageData, PagePlace, PageReceipt, PageStream, Values
+from headwise.views.page.projected import page_projection
 from headwise.views.page.replay import attend
 from headwise.views.page.words import words_of
 
@@ -26,6 +27,7 @@ def page_data(
     focus: Values | None = None,
     command: str | None = None,
     prompt: int | None = None,
+    model: Any = None,
 ) -> PageData:
     """What the page shows of a trace; raises ReceiptError where the trace is not what the model computed."""
     wanted_layers, wanted_heads = _chosen(trace, "layers", layers), _chosen(trace, "heads", heads)
@@ -40,6 +42,7 @@ def page_data(
     if not places:
         raise HeadwiseError("heads: none of these is in the layers chosen")
     streams = {name: _stream(stream, prompt if name == "decoder" else None) for name, stream in trace.streams.items()}
+    focus = _within(places, focus) if focus else _telling(places, streams)
     return PageData(
         title=_title(trace),
         streams=streams,
@@ -47,8 +50,21 @@ def page_data(
         receipt=_receipt(receipt),
         model={_NAMES.get(name, name): trace.about[name] for name in _FACTS if trace.about.get(name)},
         command=command or _command(trace),
-        focus=focus or _telling(places, streams),
+        focus=focus,
+        projection=page_projection(trace, model, focus),
     )
+
+
+def _within(places: Sequence[PagePlace], focus: Values) -> Values:
+    """The focus with mode, layer and head of what the page holds, as the page itself opens it."""
+    mode = focus.get("mode", places[-1].mode)
+    own = [place for place in places if place.mode == mode]
+    if not own:
+        raise HeadwiseError(f"focus: got mode {mode!r}, this page has {', '.join(sorted({p.mode for p in places}))}")
+    place = min(own, key=lambda place: abs(place.layer - focus.get("layer", 0)))
+    head = focus.get("head", 0)
+    head = head if head in place.heads else place.heads[min(max(0, head), len(place.heads) - 1)]
+    return {"token": 0, **focus, "mode": mode, "layer": place.layer, "head": head}
 
 
 def _chosen(trace: Trace, name: str, numbers: Iterable[int] | None) -> set[int] | None:

@@ -1,11 +1,12 @@
 """How precisely each array is kept, so that the page stays small: the most precise choice that fits is taken."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from headwise.errors import HeadwiseError
-from headwise.views.page.data import Array, PageData, PagePlace, Values
+from headwise.views.page.data import Array, PageData, PagePlace, PageProjection, Values
 from headwise.views.page.encode import encode
 from headwise.views.page.replay import attend
 
@@ -44,6 +45,9 @@ _LARGE = [
 ]
 
 
+NO_ROOM = "W_Q, W_K and W_V had no room in this page; choose less with --layers and --heads, or a shorter text."
+
+
 class Packed(NamedTuple):
     """The places as the header names them, the text blocks they point to, and how they were kept."""
 
@@ -51,19 +55,32 @@ class Packed(NamedTuple):
     blocks: list[str]
     precision: Precision
     output_layers: list[tuple[str, int]]
+    unprojected: str | None
+    """Why W_Q, W_K and W_V are not there; None where they are."""
 
 
 def pack(data: PageData, room: int, limit: int = LIMIT) -> Packed:
     """Pack as precisely as fits in AIM, or else in `limit`; `room` is what the page itself takes."""
     packer = _Packer(data)
-    choices = [(choice, min(AIM, limit)) for choice in _SMALL] + [(choice, limit) for choice in _LARGE]
-    for choice, most in choices:
+    for choice, most, whole in _choices(data, limit):
         if packer.least(choice) + room > most * 1.1:
             continue
-        packed = packer.packed(choice, most - room)
+        packed = packer.packed(choice, most - room, whole)
         if packed is not None:
             return packed
     raise HeadwiseError(_too_large(data, int(packer.least(_LARGE[-1])) + room, limit))
+
+
+def _choices(data: PageData, limit: int) -> Iterator[tuple[Precision, int, bool]]:
+    """What is tried: how precisely, in how many bytes, and with W_Q, W_K and W_V or without.
+
+    Those are left out before W_O of any layer is; but where W_O of far layers is left out anyway, they come first.
+    """
+    ways = (True, False) if isinstance(data.projection, PageProjection) else (False,)
+    every = [choice for choice in _SMALL if choice.layers == "all"]
+    yield from ((choice, min(AIM, limit), whole) for whole in ways for choice in every)
+    yield from ((choice, min(AIM, limit), whole) for choice in _SMALL if choice not in every for whole in ways)
+    yield from ((choice, limit, whole) for choice in _LARGE for whole in ways)
 
 
 def _too_large(data: PageData, size: int, limit: int) -> str:
@@ -91,10 +108,13 @@ class _Packer:
             total += _size(place.output, choice.output) if choice.layers == "all" else 0
         return total * _EXPANSION
 
-    def packed(self, choice: Precision, room: int) -> Packed | None:
-        """The blocks of this choice, or None where they take more than `room`."""
+    def packed(self, choice: Precision, room: int, whole: bool = False) -> Packed | None:
+        """The blocks of this choice, with or without projections, or None where they take more than `room`."""
         shelf = _Shelf(room)
         places = [self._place(place, choice, shelf) for place in self._data.places]
+        projection = self._data.projection
+        if whole and isinstance(projection, PageProjection):
+            self._project(projection, places, shelf)
         if shelf.left < 0:
             return None
         kept: list[tuple[str, int]] = []
@@ -107,7 +127,15 @@ class _Packer:
             places[at]["arrays"].update(shelf.put(texts))
             kept.append((place.mode, place.layer))
         enough = len(kept) == len(wanted) or (choice.layers == "some" and kept)
-        return Packed(places, shelf.blocks, choice, sorted(kept)) if enough else None
+        why = None if whole else projection if isinstance(projection, str) else NO_ROOM
+        return Packed(places, shelf.blocks, choice, sorted(kept), why) if enough else None
+
+    def _project(self, projection: PageProjection, places: list[Values], shelf: "_Shelf") -> None:
+        """Put W_Q, W_K and W_V, exact, beside the place that they belong to."""
+        for place in places:
+            if (place["mode"], place["layer"]) == (projection.mode, projection.layer):
+                place["projected"] = projection.facts
+                place["arrays"].update(shelf.put(self._texts_of(projection.arrays, "float32")))
 
     def _distance(self, at: int) -> int:
         """The layer that is open first comes first, then those beside it."""
@@ -121,7 +149,7 @@ class _Packer:
             if kind is not None:
                 arrays.update(shelf.put(self._texts_of(group, kind)))
         names = ("mode", "layer", "heads", "of", "shared", "scale", "replaced", "causal", "window", "bias_zero")
-        return {name: getattr(place, name) for name in names} | {"arrays": arrays}
+        return {name: getattr(place, name) for name in names} | {"arrays": arrays, "projected": None}
 
     def _texts_of(self, group: dict[str, Array], kind: str | None) -> "dict[str, _Text]":
         """The text of each array, as `kind` or, where that is empty, as it stands; norms are small and stay exact."""

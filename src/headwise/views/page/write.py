@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from headwise.errors import HeadwiseError
 from headwise.tracing.trace import Trace
@@ -22,14 +23,16 @@ def write_page(
     command: str | None = None,
     prompt: int | None = None,
     limit: float = LIMIT / 1e6,
+    model: Any = None,
 ) -> Path:
     """Write one HTML file that shows the trace and needs no network; at most `limit` MB.
 
     `layers` and `heads` keep some only. `focus` has mode, layer, head and token to open first. `command` is how to
-    make it again. `prompt` is the number of tokens before those that the model wrote itself.
+    make it again. `prompt` is the number of tokens before those that the model wrote itself. `model` is the one that
+    was recorded: with it the page can show how q, k and v of the head in focus were projected.
     """
     path = Path(path)
-    data = page_data(trace, layers=layers, heads=heads, focus=focus, command=command, prompt=prompt)
+    data = page_data(trace, layers=layers, heads=heads, focus=focus, command=command, prompt=prompt, model=model)
     text = page_text(data, int(limit * 1e6))
     part = path.with_name(f".{path.name}.part")
     try:
@@ -72,6 +75,7 @@ def _header(data: PageData, packed: Packed) -> Values:
         "model": dict(data.model),
         "command": data.command,
         "focus": data.focus,
+        "unprojected": packed.unprojected,
         "receipt": {
             "ok": receipt.ok,
             "rows": list(receipt.rows),
@@ -92,6 +96,10 @@ def _kept(data: PageData, packed: Packed) -> list[str]:
         kept.append(f"W_O in {precision.output}{which}")
     elif places:
         kept.append("W_O left out for its size")
+    if packed.unprojected is None and not isinstance(data.projection, str):
+        held = data.projection
+        where = f"{held.mode} layer {held.layer}, head {held.facts['head']}"
+        kept.append(f"W_Q, W_K, W_V and what they read in float32, for {where}")
     if any(place.input for place in data.places):
         kept.append(f"embeddings in {precision.input}" if precision.input else "embeddings left out for their size")
     return kept

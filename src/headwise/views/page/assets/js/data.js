@@ -6,12 +6,15 @@ import { decode } from "./decode.js";
 /** @typedef {{text: string | null, tokens: string[], offsets: [number, number][] | null, special: boolean[],
  *   words: number[][], written_from: number | null}} Stream */
 /** @typedef {{mode: string, layer: number, heads: number[], of: number, shared: number[], scale: number, replaced: number[],
- *   causal: boolean, window: number | null, bias_zero: number | null, arrays: Record<string, ArrayHeader>}} PlaceHeader */
+ *   causal: boolean, window: number | null, bias_zero: number | null, arrays: Record<string, ArrayHeader>,
+ *   projected: Projected | null}} PlaceHeader */
+/** @typedef {{head: number, rounding: string | null, error: number, allowed: number,
+ *   norms: Record<string, {kind: string, epsilon: number}>}} Projected what made q, k and v of one head */
 /** @typedef {{ok: boolean, worst: number, rows: {check: string, layer: string, error: number | null, allowed: number | null}[],
  *   stored: {kept: string[], errors: {what: string, error: number}[]}}} Receipt */
 /** @typedef {{schema: string, title: string, streams: Record<string, Stream>, places: PlaceHeader[],
  *   model: Record<string, string>, receipt: Receipt, command: string | null,
- *   focus: {mode?: string, layer?: number, head?: number, token?: number}}} Header */
+ *   unprojected: string | null, focus: {mode?: string, layer?: number, head?: number, token?: number}}} Header */
 /** @typedef {{values: Float32Array, shape: number[]}} Numbers */
 
 /** One attention with its numbers. */
@@ -20,6 +23,7 @@ export class Place {
   constructor(header, arrays, page) {
     this.header = header;
     this.arrays = arrays;
+    this.page = page;
     this.mode = header.mode;
     this.layer = header.layer;
     this.heads = header.heads;

@@ -1,12 +1,15 @@
 /** Where a number comes from: the very products that were added, shown beside the table that was clicked. */
 
 import { exact, fill, h } from "./dom.js";
+import { small } from "./receipt.js";
+import { isProjected, madeOf } from "./projection.js";
 import { isRoot } from "./story.js";
 
 /** @typedef {import("./data.js").Place} Place */
 /** @typedef {import("./attention.js").Row} Row */
 /** @typedef {{title: string, lead: string, names: string[], rows: (string | number)[][], marked?: number, result?: number,
- *   sum?: string, element?: {at: number, count: number}}} Origin */
+ *   sum?: string, element?: {at: number, count: number}, steps?: [string, number][], recorded?: number,
+ *   command?: string | null}} Origin */
 /** @typedef {{place: Place, head: number, query: number, steps: Row, names: {query: string, keys: string[]}}} Context */
 
 /** @param {Context} context @param {string} what a column of the table @param {number} key @param {number} element
@@ -21,11 +24,11 @@ const ORIGINS = {
   input: ({ place, names }, key) => {
     const input = place.input(key - place.offset);
     return input && vector(`the embedding of ${names.keys[key]}`, "e", input, `The vector of this word as it enters layer ${place.layer}. ` +
-      "q, k and v are this vector times W_Q, W_K and W_V, plus their biases; these matrices are not in the page.");
+      "q, k and v are this vector times W_Q, W_K and W_V, plus their biases where there are any.");
   },
-  query: ({ steps, names }) => vector(`q of ${names.query}`, "q", steps.q, "As the kernel received it: projected by W_Q, and after any rotation by position."),
-  key: ({ place, head, names }, key) => vector(`k of ${names.keys[key]}`, "k", place.key(head, key), "As the kernel received it: projected by W_K, and after any rotation by position."),
-  value: ({ place, head, names }, key) => vector(`v of ${names.keys[key]}`, "v", place.value(head, key), "As the kernel received it: projected by W_V."),
+  query: (context, _, element) => projected(context, "query", context.query, context.names.query, context.steps.q, element),
+  key: (context, key, element) => projected(context, "key", key, context.names.keys[key], context.place.key(context.head, key), element),
+  value: (context, key, element) => projected(context, "value", key, context.names.keys[key], context.place.value(context.head, key), element),
   products: ({ place, head, steps, names }, key) => ({
     title: `q·k: ${names.query} with ${names.keys[key]}`,
     lead: "Each number of q times the number of k at the same place, all added.",
@@ -80,6 +83,56 @@ const ORIGINS = {
   }),
 };
 
+const LETTERS = { query: ["q", "W_Q"], key: ["k", "W_K"], value: ["v", "W_V"] };
+
+/** One number of q, k or v from the vector that came in; where the projections are not in the page, the vector alone.
+ * @param {Context} context @param {"query" | "key" | "value"} which @param {number} row @param {string} name
+ * @param {ArrayLike<number>} recorded @param {number} element @returns {Origin} */
+function projected({ place, head }, which, row, name, recorded, element) {
+  const [letter, matrix] = LETTERS[which];
+  if (!isProjected(place, head)) {
+    return { ...vector(`${letter} of ${name}`, letter, recorded, `As the kernel received it: projected by ${matrix}. ${elsewhere(place)}`), command: opening(place, head) };
+  }
+  const made = madeOf(place, which, row, element);
+  const cell = `${matrix}[${element}, j]`;
+  const sum = `Σ xⱼ · ${cell}${made.bias === null ? "" : " + bias"}`;
+  /** @type {[string, number][]} */
+  const steps = made.normed !== null || made.turned ? [[sum, made.sum]] : [];
+  if (made.normed !== null) steps.push([`normed over head ${place.heads[head]}`, made.normed]);
+  const { turned } = made;
+  const position = which === "query" ? row + place.offset : row;
+  const whole = turned ? `turned at position ${position}: ${exact(made.normed ?? made.sum)} × ${exact(turned.cosine)} + ${exact(turned.other)} × ${exact(turned.sine)}` : `${letter}[${element}]`;
+  const rounding = place.header.projected?.rounding === "int8" ? " x is rounded to int8 by blocks, as these packed weights have it." : "";
+  return {
+    title: `${letter}[${element}] of ${name}`,
+    lead: `x is the vector of this word as layer ${place.layer} was given it: each of its numbers times the number of ${matrix} for head ${place.heads[head]}, all added${made.bias === null ? "" : " to the bias"}.` +
+      rounding + (turned ? ` Then it is turned together with number ${turned.partner} of its pair, by an angle that grows with the position.` : ""),
+    names: ["j", "xⱼ", cell, "product"],
+    rows: [...(made.bias === null ? [] : [["bias", "", "", made.bias]]), ...Array.from(made.given, (one, at) => [at, one, made.weights[at], one * made.weights[at]])],
+    steps,
+    sum: steps.length ? (turned ? whole : `${letter}[${element}]`) : sum,
+    result: made.result,
+    recorded: recorded[element],
+    element: { at: element, count: recorded.length },
+  };
+}
+
+/** Why the projections of this head are not here. @param {Place} place */
+function elsewhere({ page }) {
+  if (page.unprojected !== null) return page.unprojected;
+  const held = page.places.find(({ projected }) => projected);
+  return `What it was projected from is in this page for layer ${held?.layer}, head ${held?.projected?.head} alone. ` +
+    (page.command ? "For this one:" : "For this one, give write_page this layer and head as focus.");
+}
+
+/** The command that writes the page with this head open. @param {Place} place @param {number} head */
+function opening({ page, mode, layer, heads }, head) {
+  if (page.unprojected !== null || !page.command?.startsWith("headwise explain ")) return null;
+  const kind = new Set(page.places.map((place) => place.mode)).size > 1 ? ` --mode ${mode}` : "";
+  // Of an option that is given twice the last one counts.
+  return `${page.command}${kind} --layer ${layer} --head ${heads[head]}`;
+}
+
 /** @param {string} title @param {string} letter @param {ArrayLike<number>} numbers @param {string} lead @returns {Origin} */
 export function vector(title, letter, numbers, lead) {
   return { title, lead, names: ["i", `${letter}ᵢ`], rows: Array.from(numbers, (one, at) => [at, one]) };
@@ -105,7 +158,8 @@ export class Provenance {
       return;
     }
     const close = h("button", { type: "button", className: "close", "aria-label": "Close", onclick: this.close }, "×");
-    fill(this.element, h("header", {}, h("h3", {}, origin.title), close), h("p", {}, origin.lead), origin.element && this.#chooser(origin.element),
+    fill(this.element, h("header", {}, h("h3", {}, origin.title), close), h("p", {}, origin.lead), origin.command && h("p", {}, h("code", {}, origin.command)), origin.element && this.#chooser(origin.element),
+      origin.steps?.map(([text, value]) => h("p", { className: "step" }, `${text} = `, h("b", {}, exact(value)))),
       origin.result !== undefined && this.#result(origin), this.#table(origin));
     // Only inside the panel: the page itself must not move.
     const marked = /** @type {HTMLElement | null} */ (this.element.querySelector(".marked"));
@@ -121,8 +175,9 @@ export class Provenance {
   }
 
   /** @param {Origin} origin */
-  #result({ sum, result }) {
-    return h("p", { className: "result" }, h("span", {}, sum), " = ", h("output", { data: { value: String(result) } }, exact(/** @type {number} */ (result))));
+  #result({ sum, result, recorded }) {
+    return h("p", { className: "result" }, h("span", {}, sum), " = ", h("output", { data: { value: String(result) } }, exact(/** @type {number} */ (result))),
+      recorded === undefined ? null : h("small", { className: "recorded" }, `recorded ${exact(recorded)}, ${small(Math.abs(recorded - /** @type {number} */ (result)))} apart`));
   }
 
   /** @param {Origin} origin */

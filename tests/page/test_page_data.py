@@ -15,7 +15,7 @@ from page_models import random_trace, small_cross, small_encoder
 
 import headwise
 from headwise.errors import HeadwiseError, ReceiptError
-from headwise.views.page import assemble, atlas
+from headwise.views.page import assemble, atlas, write
 from headwise.views.page.encode import ALPHABET, encode
 from headwise.views.page.from_trace import page_data
 from headwise.views.page.pack import pack, stored_error
@@ -214,3 +214,14 @@ def text_of(trace: Any) -> str:
     from headwise.views.page.write import page_text
 
     return page_text(page_data(trace))
+
+
+def test_a_page_in_a_notebook_is_small_where_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = small_encoder([f"word{at}" for at in range(60)])
+    whole = len(trace_html(trace))
+    numbers = sum(map(len, pack(page_data(trace), 0).blocks))
+    room = len(assemble.page_script()) + len(assemble.page_style()) + 25_000
+    monkeypatch.setattr(write, "NOTEBOOK", room + numbers * 3 // 4)
+    assert len(trace_html(trace)) < whole - numbers // 5
+    monkeypatch.setattr(write, "NOTEBOOK", 1000)
+    assert len(trace_html(trace)) == whole

@@ -12,6 +12,9 @@ from headwise.views.page.data import SCHEMA, PageData, Values
 from headwise.views.page.from_trace import page_data
 from headwise.views.page.pack import LIMIT, Packed, pack, stored_error
 
+NOTEBOOK = 3_800_000
+"""Signs of a page in a notebook, where it can be that small: marimo shows at most 8 MB, and counts two bytes a sign."""
+
 
 def write_page(
     trace: Trace,
@@ -47,11 +50,16 @@ def write_page(
 def trace_html(trace: Trace, height: int = 900) -> str:
     """The page in a frame of its own, for notebooks; the frame may run its script and save files, and nothing else."""
     try:
-        text = page_text(page_data(trace))
+        data = page_data(trace)
+        try:
+            text = page_text(data, NOTEBOOK)
+        except HeadwiseError:
+            text = page_text(data)
     except HeadwiseError as error:
         return f"<pre>{escape(str(error))}</pre>"
     rights = "allow-scripts allow-downloads"
-    style = f"width:100%;height:{height}px;border:0"
+    # Its foot holds the receipt, and must be in view; the frames of some notebooks are as high as what is in them.
+    style = f"width:100%;height:clamp({height * 2 // 3}px,85vh,{height}px);border:0"
     return f'<iframe title="headwise" sandbox="{rights}" style="{style}" srcdoc="{escape(text)}"></iframe>'
 
 

@@ -27,6 +27,9 @@ import { shown } from "./units.js";
 const EVERYTHING = ["mode", "layer", "head", "token", "target", "units", "direction", "average", "lens", "sort", "picture", "step", "numbers", "theme"];
 const ORDER = ["sentence", "heads", "matrix", "table", "joined", "receipt"];
 
+/** Hebrew, Arabic, Indic and East Asian scripts, which have no slanted letters. */
+const UPRIGHT = /[\u0590-\u0dff\u0e00-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\ufb1d-\ufdff\ufe70-\uffef]/;
+
 class Page {
   /** @param {import("./data.js").Data} data */
   constructor(data) {
@@ -71,7 +74,7 @@ class Page {
     this.changed = new Set();
     const frame = this.#frame(place);
     this.controls.update(frame);
-    fill(part("said"), frame.parts.map(({ text, word }) => (word ? h("em", {}, h("bdi", {}, text)) : text)));
+    fill(part("said"), frame.parts.map(({ text, word }) => (word ? h("em", { className: UPRIGHT.test(text) ? "upright" : "" }, h("bdi", {}, text)) : text)));
     for (const view of Object.values(this.views)) view.update(frame, all);
     this.#remember();
     if (this.said !== frame.said) frame.announce(frame.said);

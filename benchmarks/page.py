@@ -75,7 +75,7 @@ class Window:
 
 def browse(model: Any, browser: Any, path: Path, tokens: int, table: Table) -> None:
     """One row for a length of text; medians over several fresh windows."""
-    headwise.write_page(recorded(model, tokens), path)
+    headwise.write_page(recorded(model, tokens), path, model=model)
     windows: list[Window] = []
     hovers, computed = list[float](), 0.0
     for turn in range(OPENED):
@@ -96,7 +96,7 @@ def beside_bertviz(model: Any, tokens: int, folder: Path, table: Table) -> None:
     import transformers
 
     started = time.perf_counter()
-    path = headwise.write_page(recorded(model, tokens), folder / "ours.html")
+    path = headwise.write_page(recorded(model, tokens), folder / "ours.html", model=model)
     table.add("headwise: everything", path.stat().st_size / 1e6, 1.0, time.perf_counter() - started)
     ours = path.stat().st_size
     theirs = transformers.AutoModel.from_pretrained(model.source, attn_implementation="eager").eval()

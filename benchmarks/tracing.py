@@ -93,12 +93,13 @@ def time_them(sizes: list[tuple[str, int]], copies: dict[str, str], rounds: int)
 
 
 def weigh_them(sizes: list[tuple[str, int]], copies: dict[str, str]) -> Table:
-    """Megabytes that a fresh process grows by at its peak; beyond the plain run of the same library."""
+    """Megabytes that a fresh process grows by at its peak (medians of three), beyond the plain run of its library."""
     more = ("recorded, more", "theirs recorded, more", "attentions, more")
     table = Table("model", "tokens", "plain MB", "theirs MB", *(f"{name} MB" for name in more))
     for name, tokens in sizes:
         grown = {
-            contender: peak_memory(__file__, "prepare", contender, name, tokens, copies[name]) / MEGABYTE
+            contender: median(peak_memory(__file__, "prepare", contender, name, tokens, copies[name]) for _ in range(3))
+            / MEGABYTE
             for contender in CONTENDERS
         }
         beyond = [grown["recorded"] - grown["plain"]]

@@ -97,6 +97,7 @@ class LibraryWatch:
             seam.end()
             if not self._elsewhere():
                 self.chunks[name][-1].after = self.slab.keep(_vectors(output))
+                self.slab.settle()
 
         return end
 

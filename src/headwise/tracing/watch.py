@@ -109,6 +109,7 @@ class Watch:
         def end(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
             if not self._elsewhere():
                 self.chunks[name][-1].after = self.slab.keep(output)
+                self.slab.settle()
 
         return end
 

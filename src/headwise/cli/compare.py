@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _HELP = """Train small models that differ only in what mixes their words, and compare what they can and what they cost.
 
 Multi-head attention, causal convolution (plain and dilated), LSTM and GRU, equal in parameters, learn to recall, \
-to copy, to agree over a distance, and to predict ordinary text. About five minutes on two cores.
+to copy, to agree over a distance, and to predict ordinary text. Four to five minutes.
 
 [bold]Examples[/bold]
 

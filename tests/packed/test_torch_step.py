@@ -8,7 +8,7 @@ from blocks_by_hand import random_weight
 from small_decoders import pack, small_decoder
 from torch import Tensor
 
-from headwise.packed import linear, torch_step
+from headwise.packed import fallback, linear, torch_step
 from headwise.packed.fallback import TorchProduct
 from headwise.packed.kinds import KINDS as BLOCKS
 from headwise.packed.step import DecodeStep
@@ -115,3 +115,22 @@ def test_what_it_does_not_compute_says_why() -> None:
     attention = model.decoder.blocks[0].attention
     attention.key = linear.PackedLinear(random_weight("Q8_0", 32, 64))
     assert "torch has no product" in str(DecodeStep(model).reason)
+
+
+@torch.inference_mode()
+def test_joined_weights_are_laid_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model: Any = pack(small_decoder(**LLAMA))
+    made: list[int] = []
+    planes = fallback._planes_of  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(fallback, "_planes_of", lambda weight: made.append(weight.rows) or planes(weight))
+    for _ in range(2):
+        step, cache = DecodeStep(model), model.new_cache()
+        model(torch.ones(linear.FEW + 1, 3, dtype=torch.long))  # many rows: no planes
+        step.read(torch.tensor([[1, 2, 3]]), None, cache)
+        before = len(made)
+        step(torch.tensor([4]), cache)
+    assert len(made) == before
+    model.decoder.blocks[0].attention.key = linear.PackedLinear(random_weight("Q4_1", 32, 64, seed=99))
+    step = DecodeStep(model)
+    step(torch.tensor([4]), cache)
+    assert len(made) > before

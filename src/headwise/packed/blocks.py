@@ -67,7 +67,7 @@ class PackedWeight:
         flat = ids.reshape(-1)
         self.check_ids(flat)
         lane = (flat % GROUP).view(-1, 1, 1)
-        values, scale, minimum = _open(self.data[flat // GROUP], self.form)
+        values, scale, minimum = _open(self.data.index_select(0, flat // GROUP), self.form)
         blocks = self.columns // BLOCK
         values = values.gather(2, lane.unsqueeze(-1).expand(-1, blocks, 1, BLOCK))[:, :, 0]
         pick = lane.expand(-1, blocks, 1)

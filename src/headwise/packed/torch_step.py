@@ -64,7 +64,7 @@ class _Product:
         for linear in linears:
             if not isinstance(linear, PackedLinear):
                 raise CannotPlan(f"a {type(linear).__name__} stands where a packed layer should")
-        self._product = TorchProduct([linear.packed for linear in linears], fast_dtype())
+        self._product = _joined(linears)
         if not self._product.in_place or len({linear.packed.form.bits for linear in linears}) > 1:
             raise CannotPlan("torch has no product for its blocks here")
         biases = [linear.bias for linear in linears]
@@ -77,6 +77,20 @@ class _Product:
     def __call__(self, x: Tensor) -> Tensor:
         y = self._product.few(x)
         return y if self._bias is None else y.add_(self._bias)
+
+
+def _joined(linears: list[Any]) -> TorchProduct:
+    """The product of all, made once: turning the blocks into torch's layout takes as long as fifty steps."""
+    weights = [linear.packed for linear in linears]
+    known = vars(linears[0]).get("_joined")
+    if (
+        known is None
+        or len(known[0]) != len(weights)
+        or any(a is not b for a, b in zip(known[0], weights, strict=True))
+    ):
+        known = weights, TorchProduct(weights, fast_dtype())
+        vars(linears[0])["_joined"] = known
+    return known[1]
 
 
 class _Layer:
@@ -121,12 +135,11 @@ class _Layer:
         end = cache.length
         keys[:, :, end - 1], values[:, :, end - 1] = turned[:, self._heads :], split[:, self._turned :]
         begin = 0 if self._window is None else max(0, end - self._window)
-        padding = cache.padding
         mixed = scaled_dot_product_attention(
             turned[:, : self._heads, None],
             keys[:, :, begin:end],
             values[:, :, begin:end],
-            attn_mask=None if padding is None else padding[:, None, None, begin:],
+            attn_mask=None if cache.padding is None else cache.padding[:, None, None, begin:],
             scale=self._scale,
             enable_gqa=self._key_heads < self._heads,
         )

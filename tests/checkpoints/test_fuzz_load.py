@@ -30,15 +30,17 @@ def _little_memory() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-def a_model_or_a_clean_error(path: Path) -> None:
-    told = "nothing"
+def told_by_loading(path: Path) -> str:
+    """The message of our error, or "nothing" of a model that runs; any other error goes on."""
     try:
-        model = headwise.load(path)
-        run(model)
+        run(headwise.load(path))
     except HeadwiseError as error:
-        told = str(error)
-    assert 0 < len(told) < 2000
-    assert "\n" not in told
+        return str(error)
+    return "nothing"
+
+
+def is_one_line(told: str) -> bool:
+    return 0 < len(told) < 2000 and "\n" not in told
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +64,7 @@ def test_configurations(folder: Path, family: str, data: draw.DataObject) -> Non
     home.mkdir(exist_ok=True)
     (home / "model.safetensors").write_bytes((folder / family / "model.safetensors").read_bytes())
     (home / "config.json").write_bytes(content)
-    a_model_or_a_clean_error(home)
+    assert is_one_line(told_by_loading(home))
 
 
 @pytest.mark.parametrize("family", CONFIGS)
@@ -79,7 +81,7 @@ def test_weights(folder: Path, family: str, data: draw.DataObject) -> None:
     home.mkdir(exist_ok=True)
     (home / "config.json").write_bytes((folder / family / "config.json").read_bytes())
     (home / "model.safetensors").write_bytes(content)
-    a_model_or_a_clean_error(home)
+    assert is_one_line(told_by_loading(home))
 
 
 @settings(BUDGET, max_examples=400)
@@ -87,4 +89,4 @@ def test_weights(folder: Path, family: str, data: draw.DataObject) -> None:
 def test_gguf(folder: Path, content: bytes) -> None:
     path = folder / "damaged.gguf"
     path.write_bytes(content)
-    a_model_or_a_clean_error(path)
+    assert is_one_line(told_by_loading(path))

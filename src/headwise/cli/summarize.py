@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwise.errors import HeadwiseError
+from headwise.written import write_text
 
 if TYPE_CHECKING:
     from headwise.generation.summarize import Summary
@@ -192,12 +193,7 @@ class _Printer:
             file = f"{stem}-{number}.summary.{suffix}"
         self._taken.add(file)
         text = _as_json(name, summary) if self._json else "\n".join([summary.text, *_remarks(summary)])
-        part = self._out / f".{file}.part"
-        try:
-            part.write_text(text + "\n", encoding="utf-8")
-            part.replace(self._out / file)
-        finally:
-            part.unlink(missing_ok=True)
+        write_text(self._out / file, text + "\n")
 
 
 def _remarks(summary: "Summary") -> list[str]:

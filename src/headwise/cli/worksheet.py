@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headwise.errors import HeadwiseError
+from headwise.written import write_text
 
 if TYPE_CHECKING:
     from headwise.analysis.exercise import Exercise
@@ -55,7 +56,7 @@ def worksheet(
     if out is None:
         sys.stdout.write(written)
     else:
-        _write(out, written)
+        write_text(out, written)
 
 
 def _draw(text: str | None, dim: int | None, heads: int | None, seed: int, causal: bool) -> "Exercise":
@@ -104,14 +105,3 @@ def _format(format: str | None, out: Path | None) -> str:
     if out.suffix.lower() not in _FORMATS:
         raise HeadwiseError(f"--out: got the suffix {out.suffix!r}, wanted .md or .html, or say --format")
     return _FORMATS[out.suffix.lower()]
-
-
-def _write(path: Path, text: str) -> None:
-    """Write under a temporary name and rename, so that nothing half-written stays."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise HeadwiseError(f"{path}: cannot be written: {error.strerror}") from None

@@ -66,11 +66,12 @@ class PackedLinear(Packed):
         which = level()
         if which != "torch":
             return native.products([native.weight_struct(self.packed, self.bias)], x, which)[0]
-        y = self._torch.few(x) if len(x) <= FEW else self._torch.many(x)
+        y = self.torch_product.few(x) if len(x) <= FEW else self.torch_product.many(x)
         return y if self.bias is None else y + self.bias
 
     @cached_property
-    def _torch(self) -> TorchProduct:
+    def torch_product(self) -> TorchProduct:
+        """The product without a compiler, laid out once."""
         return TorchProduct([self.packed], fast_dtype())
 
     def extra_repr(self) -> str:

@@ -81,6 +81,8 @@ class _Product:
 
 def _joined(linears: list[Any]) -> TorchProduct:
     """The product of all, made once: turning the blocks into torch's layout takes as long as fifty steps."""
+    if len(linears) == 1:
+        return linears[0].torch_product
     weights = [linear.packed for linear in linears]
     known = vars(linears[0]).get("_joined")
     if (

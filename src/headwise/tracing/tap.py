@@ -4,6 +4,7 @@ A tap belongs to the thread that opened it: a model shared by threads is recorde
 """
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -69,7 +70,7 @@ class Call:
         return 0 if self.mode == "cross" else self.last - self.received.key.shape[2]
 
 
-class Tap:
+class Tap(ABC):
     """Sees every call of the attentions it wants, in the thread that opened it."""
 
     def __init__(self) -> None:
@@ -82,9 +83,9 @@ class Tap:
         """Whether it changes what the model computes."""
         return False
 
+    @abstractmethod
     def wants(self, mode: str, layer: int) -> bool:
         """Whether this attention is of interest."""
-        raise NotImplementedError
 
     def change(self, call: Call, mixed: Tensor) -> Tensor:
         """What the kernel is taken to have returned; an edit gives something else than `mixed`."""
@@ -92,6 +93,7 @@ class Tap:
 
     def finish(self, call: Call) -> None:
         """See the whole call, after W_O."""
+        return
 
 
 class _Quiet(threading.local):

@@ -11,6 +11,7 @@ from headwise.analysis.atlas.protocol import Finding, Scored
 from headwise.analysis.atlas.reader import LENSES
 from headwise.errors import HeadwiseError
 from headwise.tracing.arrays import Array
+from headwise.written import write_text
 
 SCHEMA = "headwise-atlas/1"
 _COLUMNS = ("relation", "direction", "way", "layer", "head", "lens", "pairs", "accuracy", "low", "high")
@@ -118,16 +119,6 @@ def need_parquet() -> tuple[Any, Any]:
     except ImportError:
         raise HeadwiseError("atlas.parquet is written with pyarrow: pip install 'headwise[parquet]'") from None
     return pyarrow, parquet
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write under a temporary name and rename."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _finding(value: dict[str, Any]) -> Finding:

@@ -17,7 +17,7 @@ _EXPORT = re.compile(r"^export ((?:async )?function\*?|const|class) ([A-Za-z0-9_
 class Parts(NamedTuple):
     """What a page is made of: files in `assets`; further pages take base.css and the modules they need."""
 
-    template: str = "page.html"
+    body: str = "page.html"
     styles: tuple[str, ...] = ("base.css", "views.css", "table.css", "proof.css")
     script: str = "main.js"
 
@@ -33,7 +33,8 @@ def assemble(header: dict[str, Any], blocks: Sequence[str], parts: Parts = PAGE)
         "base-uri 'none'; form-action 'none'"
     )
     data = "\n".join(f'<script type="text/plain" id="block-{at}">{block}</script>' for at, block in enumerate(blocks))
-    return _asset(parts.template).format(
+    return _asset("document.html").format(
+        body=_asset(parts.body),
         policy=policy,
         title=escape(header["title"]),
         style=style,

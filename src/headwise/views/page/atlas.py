@@ -6,9 +6,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from headwise.errors import HeadwiseError
 from headwise.views.page.assemble import Parts, assemble
 from headwise.views.page.encode import encode
+from headwise.written import write_text
 
 ATLAS = Parts("atlas.html", ("base.css", "atlas.css"), "atlas.js")
 
@@ -20,11 +20,4 @@ def write_atlas_page(header: dict[str, Any], arrays: Mapping[str, NDArray[Any]],
     for name, array in arrays.items():
         named[name] = {"block": len(blocks), "type": str(array.dtype), "shape": list(array.shape)}
         blocks.append(encode(array))
-    text = assemble({**header, "arrays": named}, blocks, ATLAS)
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise HeadwiseError(f"{path}: cannot be written: {error.strerror or error}") from None
+    write_text(path, assemble({**header, "arrays": named}, blocks, ATLAS))

@@ -11,6 +11,7 @@ from headwise.views.page.assemble import assemble, page_script, page_style
 from headwise.views.page.data import SCHEMA, PageData, Values
 from headwise.views.page.from_trace import page_data
 from headwise.views.page.pack import LIMIT, Packed, pack, stored_error
+from headwise.written import write_text
 
 NOTEBOOK = 3_800_000
 """Signs of a page in a notebook, where it can be that small: marimo shows at most 8 MB, and counts two bytes a sign."""
@@ -36,14 +37,7 @@ def write_page(
     """
     path = Path(path)
     data = page_data(trace, layers=layers, heads=heads, focus=focus, command=command, prompt=prompt, model=model)
-    text = page_text(data, int(limit * 1e6))
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise HeadwiseError(f"{path}: cannot be written: {error.strerror or error}") from None
+    write_text(path, page_text(data, int(limit * 1e6)))
     return path
 
 
